@@ -67,7 +67,7 @@ class Cluster:
         description = NodeDescription(f"n{number}", slots=slots, task_types=(TASK_TYPE,))
         joined = await self.master.register.register_node(description, f"bench-{number}")
         now = self.clock.now()
-        decide = task_state_machine.lose("bench", now, Random(0))
+        decide = task_state_machine.lose_execution("bench", now, Random(0))
         session, _ = await self.store.open_session(joined.node, slots, [TASK_TYPE], decide, now)
         self._sessions[joined.node] = session
         await self.store.renew([Renewal(joined.node, session, 1, None)], now)

@@ -20,15 +20,15 @@ from dataclasses import dataclass, replace
 
 from bench.table import Row, print_table, say
 from crawlfleet.bootstrap.gc_tuning import tune_collector
-from crawlfleet.control.leader.cluster_view import follow_ledger
-from crawlfleet.control.leader.slot_ledger import Ledger
+from crawlfleet.control.leader.cluster_view import apply_ledger_changes
+from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.model.ids import EPOCH_MS, NodeId, TaskId
 from crawlfleet.model.node import Measurement, Node, NodeDescription
 from crawlfleet.model.project import Project, Quotas
 from crawlfleet.model.requirement import Lane, LaneId, Requirement
 from crawlfleet.model.status import Health, NodeStatus
-from crawlfleet.scheduling.placement.dispatch_round import Choice, Chooser, Pace, Terms
-from crawlfleet.scheduling.placement.fair_shares import SharesByRank
+from crawlfleet.scheduling.placement.dispatch_round import DispatchRound, RoundInputs, RoundLimits, RoundPlan
+from crawlfleet.scheduling.placement.fair_shares import FairSharesByRank
 from crawlfleet.scheduling.placement.filters import Ask, NodeState, first_refusal
 from crawlfleet.scheduling.placement.lane_order import Ageing, LaneOrder
 from crawlfleet.scheduling.placement.placer import Placer
@@ -103,13 +103,13 @@ class Backlog:
             waited_ms = rng.randrange(600_000)
             self._heads[lane.id] = (NOW - waited_ms - EPOCH_MS) << _TIME_SHIFT
             self._sizes[lane.id] = TASKS // len(wanted)
-            self.order.put(lane, self._heads[lane.id], self._sizes[lane.id])
+            self.order.update_lane(lane, self._heads[lane.id], self._sizes[lane.id])
 
-    def take(self, choice: Choice) -> None:
+    def take(self, choice: RoundPlan) -> None:
         for lane, nodes in choice.nodes.items():
             self._heads[lane] += len(nodes)
             self._sizes[lane] -= len(nodes)
-            self.order.put(self.lanes[lane], self._heads[lane], self._sizes[lane])
+            self.order.update_lane(self.lanes[lane], self._heads[lane], self._sizes[lane])
 
 
 class Leader:
@@ -120,8 +120,8 @@ class Leader:
         self.states = states
         self.backlog = backlog
         self._placer = Placer(states, rng=rng)
-        self._ledger = Ledger()
-        self._shares = SharesByRank()
+        self._ledger = SlotLedger()
+        self._shares = FairSharesByRank()
         everyone = (Project(f"p{number}", 1.0 + number % 4) for number in range(PROJECTS))
         limits = Quotas(running=len(states), cpu=float(2 * len(states)))
         self._projects = {
@@ -140,18 +140,20 @@ class Leader:
         time it took to decide, and the time that the ledger took."""
         clock, ledger, placer = time.process_time, self._ledger, self._placer
         begun = clock()
-        ledger.release(ended)
+        ledger.release_all(ended)
         heard = clock()
-        follow_ledger(placer, ledger)
+        apply_ledger_changes(placer, ledger)
         placer.begin_pass()
-        terms = Terms(self._projects, ledger.use)
-        choice = Chooser(placer, self._shares, terms, Pace(batch), lambda asked: asked).choose(self.backlog.order, NOW)
+        terms = RoundInputs(self._projects, ledger.project_use)
+        choice = DispatchRound(placer, self._shares, terms, RoundLimits(batch), lambda asked: asked).plan_round(
+            self.backlog.order, NOW
+        )
         self.backlog.take(choice)
         decided = clock()
         for lane_id, nodes in choice.nodes.items():
             lane = self.backlog.lanes[lane_id]
             held = [(state.node.id, task) for state, task in zip(nodes, self._tasks, strict=False)]
-            ledger.hold_all(held, lane.requirement, 0.0, lane.project, is_news=False)
+            ledger.hold_all(held, lane.requirement, 0.0, lane.project, is_unknown_to_placer=False)
             self.running += held
         return choice.placed, decided - heard, clock() - decided + heard - begun
 

@@ -195,10 +195,10 @@ class Kit:
         return (await self.store.renew([Renewal(node.id, node.session, number, measurement)], self.now))[0]
 
     def lose(self) -> Decide:
-        return task_state_machine.lose("its node was lost", self.now, self.rng)
+        return task_state_machine.lose_execution("its node was lost", self.now, self.rng)
 
     def take_back(self) -> Decide:
-        return task_state_machine.take_back("its node left", self.now, self.rng)
+        return task_state_machine.return_execution("its node left", self.now, self.rng)
 
     async def end(self, node: ReadyNode, status: NodeStatus = NodeStatus.UNRESPONSIVE) -> Applied | None:
         return await self.store.end_session(node.id, node.session, status, self.lose(), self.now)
@@ -227,7 +227,9 @@ class Kit:
         return (await self.run(node, **fields))[0]
 
     async def start(self, run: Run) -> Applied:
-        decide = task_state_machine.start({run.task: task_state_machine.Start(run.node.id, run.execution, self.now)})
+        decide = task_state_machine.start_execution(
+            {run.task: task_state_machine.ExecutionStart(run.node.id, run.execution, self.now)}
+        )
         return await self.store.change([run.task], decide, self.now)
 
     def outcome(self, run: Run, end: End = End.COMPLETED, failure: Failure | None = None) -> Outcome:
@@ -242,7 +244,9 @@ class Kit:
     async def finish_with(self, *outcomes: Outcome) -> Applied:
         """The long way: decided on the locked row."""
         told = {outcome.task: outcome for outcome in outcomes}
-        return await self.store.change(list(told), task_state_machine.finish(told, self.now, self.rng), self.now)
+        return await self.store.change(
+            list(told), task_state_machine.finish_execution(told, self.now, self.rng), self.now
+        )
 
     async def fail(self, run: Run, message: str = "it broke", error: ErrorClass = ErrorClass.INPUT) -> Applied:
         """Fail; with the class of error it has unless told otherwise, for good."""
@@ -256,11 +260,11 @@ class Kit:
         told = {run.task: self.outcome(run, End.RETURNED, failure)._replace(park=Park(span_ms, cause, subject))}
         parked = await self.store.parked_times([run.task])
         return await self.store.change(
-            [run.task], task_state_machine.finish(told, self.now, self.rng, parked), self.now
+            [run.task], task_state_machine.finish_execution(told, self.now, self.rng, parked), self.now
         )
 
     async def cancel(self, *tasks: TaskId) -> Applied:
-        return await self.store.change(tasks, task_state_machine.cancel("a person said so"), self.now)
+        return await self.store.change(tasks, task_state_machine.cancel_task("a person said so"), self.now)
 
     # -- tasks that have come some way
 

@@ -135,9 +135,12 @@ async def use_every_hot_verb(kit: Kit) -> None:
         await known.ready_heads(lane, 100)
     await known.lanes([kit.lane.id])
     kit.later()
-    await known.change(await known.due(kit.now, 100), task_state_machine.release(kit.now), kit.now, term)
+    await known.change(await known.due(kit.now, 100), task_state_machine.release_due(kit.now), kit.now, term)
     await known.change(
-        [each.task for each in await known.overdue(kit.now, 100)], task_state_machine.overdue(kit.now), kit.now, term
+        [each.task for each in await known.overdue(kit.now, 100)],
+        task_state_machine.recall_overdue(kit.now),
+        kit.now,
+        term,
     )
     await known.due_schedules(kit.now, 100)
     await known.next_due()
@@ -196,7 +199,9 @@ async def _park(kit: Kit, node: ReadyNode) -> None:
     await known.parkings([parked.task])
     await known.parked_for(cause, host, 10)
     kit.later(10_000)
-    await known.change(await known.parked_in_vain(kit.now, 1), task_state_machine.unpark, kit.now, await kit.term())
+    await known.change(
+        await known.parked_in_vain(kit.now, 1), task_state_machine.unpark_task, kit.now, await kit.term()
+    )
 
 
 async def _learn(kit: Kit, tasks: Sequence[int], node: ReadyNode) -> None:

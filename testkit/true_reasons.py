@@ -70,14 +70,14 @@ async def _is_over_quota(store: Store, lane: Lane) -> bool:
     """By what the leader would still start."""
     project = await store.project(lane.project)
     uses = await store.project_uses([lane.project])
-    return Allowance(project, uses[lane.project].held).fit(lane.requirement) == 0
+    return Allowance(project, uses[lane.project].held).count_allowed(lane.requirement) == 0
 
 
 async def _is_placeable(master: Master, lane: Lane) -> bool:
     """By the placer, not by the filters one by one."""
     overcommit = master.configure.known(DEFAULT_CLUSTER).values["overcommit"]
     states = await node_states(master.store, master.configure)
-    return bool(Placer(states, rng=Random(0), overcommit=overcommit).place(lane.requirement, lane.project, 1))
+    return bool(Placer(states, rng=Random(0), overcommit=overcommit).place_tasks(lane.requirement, lane.project, 1))
 
 
 async def _untrue_data(store: Store, record: TaskRecord, said: Why) -> str | None:

@@ -175,7 +175,10 @@ async def _reservations(world: World) -> dict[str, float]:
     amounts: dict[str, float] = {}
     uses = {name: report.held for name, report in (await world.store.project_uses()).items()}
     for whose, of in [("", uses)] + [
-        (" by the leader's count", {project: master.master.ledger.use(project) for project in ("", "a", "b", LIMITED)})
+        (
+            " by the leader's count",
+            {project: master.master.ledger.project_use(project) for project in ("", "a", "b", LIMITED)},
+        )
         for master in world.masters
         if master.leads and master.master is not None
     ]:

@@ -68,7 +68,7 @@ class SimSchedules:
         """All are caught up, so every instant it names has its tick, fired or skipped."""
         store, text = self._world.store, schedule_text(schedule.id)
         found = await store.ticks(schedule.id, 10_000)
-        named = list(ticks.ticks(schedule.timing, schedule.anchor_at, schedule.created_at))
+        named = list(ticks.nominal_ticks(schedule.timing, schedule.anchor_at, schedule.created_at))
         tasks = [tick.task for tick in found if tick.task is not None]
         kept = await store.tasks(tasks)
         complaints = []

@@ -19,7 +19,7 @@ from crawlfleet.model.task import LiveTask, RetryPolicy
 from crawlfleet.model.transition import Decide, Step
 from crawlfleet.ports.node_store import LeaseRow
 from crawlfleet.ports.task_store import Accepted, Added, Applied, Submission, SubmissionAnswer
-from crawlfleet.scheduling.schedules.ticks import plan
+from crawlfleet.scheduling.schedules.ticks import plan_ticks
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store.tasks.transaction_log import Journal
 from testkit.simulation import variants_order as order
@@ -96,7 +96,7 @@ def never_stops_its_own_work(world: World) -> Iterator[None]:
 @contextmanager
 def charges_for_a_lost_node(world: World) -> Iterator[None]:
     """Losing a node costs a retry."""
-    lose = task_state_machine.lose
+    lose = task_state_machine.lose_execution
 
     def charging(reason: str, now: Instant, rng: Random) -> Decide:
         decide = lose(reason, now, rng)
@@ -109,7 +109,7 @@ def charges_for_a_lost_node(world: World) -> Iterator[None]:
 
         return charge
 
-    with patch.object(task_state_machine, "lose", charging):
+    with patch.object(task_state_machine, "lose_execution", charging):
         yield
 
 
@@ -185,10 +185,10 @@ def fires_the_newest_tick_only(world: World) -> Iterator[None]:
     """Of several ticks that are due one fires, though all are to be caught up."""
 
     def forgetful(schedule: Schedule, now: Instant) -> Plan:
-        whole = plan(schedule, now)
+        whole = plan_ticks(schedule, now)
         return whole._replace(ticks=whole.ticks[-1:])
 
-    with patch.object(schedule_firer, "plan", forgetful):
+    with patch.object(schedule_firer, "plan_ticks", forgetful):
         yield
 
 

@@ -15,8 +15,8 @@ from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import Recall, TaskStatus
 from crawlfleet.ports.task_store import Applied
-from crawlfleet.scheduling.placement.dispatch_round import Chooser, _Turns
-from crawlfleet.scheduling.quotas.project_quota import UNLIMITED, Allowance, Door
+from crawlfleet.scheduling.placement.dispatch_round import DispatchRound, _ProjectTurns
+from crawlfleet.scheduling.quotas.project_quota import UNLIMITED, Allowance, SubmitQuota
 from crawlfleet.store.composites.flow_release import StepRelease
 from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.tasks.transaction_log import write_events
@@ -36,8 +36,8 @@ _AGAIN = (
 def ignores_quotas(world: World) -> Iterator[None]:
     """The leader places as if no project had a limit."""
     with (
-        patch.object(Allowance, "fit", lambda *_: UNLIMITED),
-        patch.object(Allowance, "is_spent", PropertyMock(return_value=False)),
+        patch.object(Allowance, "count_allowed", lambda *_: UNLIMITED),
+        patch.object(Allowance, "is_exhausted", PropertyMock(return_value=False)),
     ):
         yield
 
@@ -45,7 +45,7 @@ def ignores_quotas(world: World) -> Iterator[None]:
 @contextmanager
 def lets_everybody_in(world: World) -> Iterator[None]:
     """Submits are taken whatever waits already."""
-    with patch.object(Door, "full", lambda *_: None):
+    with patch.object(SubmitQuota, "violation", lambda *_: None):
         yield
 
 
@@ -64,19 +64,19 @@ def promises_slots_twice(world: World) -> Iterator[None]:
 @contextmanager
 def reads_stacks_as_queues(world: World) -> Iterator[None]:
     """The lanes of a queue that is last in first out are read from their other end."""
-    learn = QueueOrders.learn
+    learn = QueueOrders.update_queues
 
     def deaf(self: QueueOrders, queues: object) -> frozenset[str]:
         return learn(self, ())
 
-    with patch.object(QueueOrders, "learn", deaf):
+    with patch.object(QueueOrders, "update_queues", deaf):
         yield
 
 
 @contextmanager
 def serves_the_newest_first(world: World) -> Iterator[None]:
     """Every queue is read as if it were last in first out."""
-    with patch.object(QueueOrders, "is_lifo", lambda *_: True), patch.object(QueueOrders, "lifo_among", _all):
+    with patch.object(QueueOrders, "is_lifo", lambda *_: True), patch.object(QueueOrders, "lifo_lanes", _all):
         yield
 
 
@@ -87,12 +87,12 @@ async def _all(_self: QueueOrders, lanes: Sequence[int]) -> set[int]:
 @contextmanager
 def forgets_a_project(world: World) -> Iterator[None]:
     """One project never has a turn."""
-    turn = Chooser._turn
+    turn = DispatchRound._take_turn
 
-    def forgetful(self: Chooser, turns: _Turns) -> int | None:
+    def forgetful(self: DispatchRound, turns: _ProjectTurns) -> int | None:
         return None if turns.project == "a" else turn(self, turns)
 
-    with patch.object(Chooser, "_turn", forgetful):
+    with patch.object(DispatchRound, "_take_turn", forgetful):
         yield
 
 

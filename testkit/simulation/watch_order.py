@@ -13,7 +13,7 @@ from itertools import chain
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.requirement import LaneId
-from crawlfleet.scheduling.placement.lane_order import OLDEST_EVERY
+from crawlfleet.scheduling.placement.lane_order import OLDEST_INTERVAL
 
 SEEN_MS = 5_000
 
@@ -56,5 +56,5 @@ class OrderWatch:
     def complaints(self) -> Iterator[str]:
         for lane, early in self._early.items():
             placed = self._placed[lane]
-            if early > placed // OLDEST_EVERY + 1:
+            if early > placed // OLDEST_INTERVAL + 1:
                 yield f"{early} of {placed} tasks of lane {lane:x} went before newer ones, which are to be first"

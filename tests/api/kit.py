@@ -139,7 +139,7 @@ class Site:
         answer = await self.post(f"/api/v1/queues/{queue}:pause", role="operator")
 
         async def is_known() -> bool:
-            return queue in self.master.dispatcher.sight.paused
+            return queue in self.master.dispatcher.view.paused_queues
 
         await self.until(is_known)
         return answer
@@ -272,7 +272,7 @@ async def open_site(folder: Path, settings: ApiSettings | None = None) -> AsyncI
             role.word: (await master.tokens.create(role, name=f"the {role.word}", by="tests")).secret
             for role in (Role.ADMIN, Role.OPERATOR, Role.VIEWER, Role.ENROL)
         }
-        await master.lead.until_won()
+        await master.lead.wait_for_term()
         async with serving(create_app(build_services(master), settings)) as url, aiohttp.ClientSession() as session:
             yield Site(master, url, tokens, session)
     finally:

@@ -21,20 +21,20 @@ from crawlfleet.control.composites.flows import Flows
 from crawlfleet.control.composites.groups import Groups
 from crawlfleet.control.composites.schedules import Schedules
 from crawlfleet.control.explain.task import Why
-from crawlfleet.control.leader.cluster_view import Sight
-from crawlfleet.control.leader.evidence_cache import Knowing
-from crawlfleet.control.leader.leadership_state import Lead
-from crawlfleet.control.leader.placement_context import Advice
+from crawlfleet.control.leader.cluster_view import ClusterView
+from crawlfleet.control.leader.evidence_cache import EvidenceCache
+from crawlfleet.control.leader.leadership_state import LeadershipState
+from crawlfleet.control.leader.placement_context import PlacementContext
 from crawlfleet.control.leader.queue_ordering import OrderedBroker, QueueOrders
-from crawlfleet.control.leader.slot_ledger import Ledger
-from crawlfleet.control.leader.strategy_registry import StrategyBook
+from crawlfleet.control.leader.slot_ledger import SlotLedger
+from crawlfleet.control.leader.strategy_registry import StrategyRegistry
 from crawlfleet.control.loops.base import Loop
-from crawlfleet.control.loops.counter_aggregator import Tallier
+from crawlfleet.control.loops.counter_aggregator import CounterAggregator
 from crawlfleet.control.loops.dispatcher import Dispatcher
-from crawlfleet.control.loops.evidence_aggregator import Learner
+from crawlfleet.control.loops.evidence_aggregator import EvidenceAggregator
 from crawlfleet.control.loops.granter import Granter
-from crawlfleet.control.loops.host_stats_aggregator import FigureTallier
-from crawlfleet.control.loops.id_slot_keeper import AHEAD_MS, IdKeeper
+from crawlfleet.control.loops.host_stats_aggregator import HostStatsAggregator
+from crawlfleet.control.loops.id_slot_keeper import AHEAD_MS, IdSlotKeeper
 from crawlfleet.control.loops.leader import Leader
 from crawlfleet.control.loops.node_watcher import NodeWatcher
 from crawlfleet.control.loops.preempter import Preempter
@@ -43,7 +43,7 @@ from crawlfleet.control.loops.reaper import Reaper
 from crawlfleet.control.loops.reconciler import Reconciler
 from crawlfleet.control.loops.relay import Relay
 from crawlfleet.control.loops.scaler import Scaler
-from crawlfleet.control.loops.schedule_firer import Firer
+from crawlfleet.control.loops.schedule_firer import ScheduleFirer
 from crawlfleet.control.loops.stager import Stager
 from crawlfleet.control.loops.work_mover import WorkMover
 from crawlfleet.control.nodes.drain import Drain
@@ -53,13 +53,11 @@ from crawlfleet.control.nodes.register import Register
 from crawlfleet.control.nodes.resource_allocation import ResourceAllocator
 from crawlfleet.control.nodes.sync import Sync
 from crawlfleet.control.nodes.unregister import Unregister
-from crawlfleet.control.tasks.admission import Waiting, WaitingLimit
-from crawlfleet.control.tasks.cancel import Cancel
+from crawlfleet.control.tasks.admission import AdmissionControl, WaitingLimit
+from crawlfleet.control.tasks.changes import Cancel, Reprioritize, Retry
 from crawlfleet.control.tasks.dead_letters import DeadLetters
 from crawlfleet.control.tasks.finish import Finish
 from crawlfleet.control.tasks.manual_assignment import AssignByHand
-from crawlfleet.control.tasks.reprioritize import Reprioritize
-from crawlfleet.control.tasks.retry import Retry
 from crawlfleet.control.tasks.submit import Submit
 from crawlfleet.control.tasks.task_types import Check, KnownTypes, TaskTypes, release_number
 from crawlfleet.errors import Unavailable
@@ -70,7 +68,7 @@ from crawlfleet.ports.clock import Clock, SystemClock
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling.nodes.node_faults import HostReach
 from crawlfleet.scheduling.placement.lane_order import Ageing
-from crawlfleet.scheduling.placement.strategies import Make
+from crawlfleet.scheduling.placement.strategies import StrategyFactory
 from crawlfleet.version import __version__
 
 RESIGN_S = 2.0
@@ -87,7 +85,7 @@ class Terms:
     clusters: Mapping[str, Any] = field(default_factory=dict)
     """Of the settings of control.configure: what holds where a cluster says nothing."""
     simple: SimpleClients = field(default_factory=SimpleClients)
-    strategies: Mapping[str, Make] = field(default_factory=dict)
+    strategies: Mapping[str, StrategyFactory] = field(default_factory=dict)
     """Users' own."""
     checks: Mapping[str, Check] = field(default_factory=dict)
     """Of parameters, by task type: what a schema cannot say."""
@@ -116,8 +114,8 @@ class Master:
         self.name = f"{name}#{boot}"
         """Of this start: a successor under the same name is somebody else."""
         self.store, self.broker, self.clock = store, broker, clock
-        self.lead = lead = Lead()
-        self.ledger = ledger = Ledger()
+        self.lead = lead = LeadershipState()
+        self.ledger = ledger = SlotLedger()
         ids = IdFactory(boot if id_slot is None else id_slot, clock.now)
         self.task_types = TaskTypes(schemas, terms.checks if terms else None, release=release_number(__version__))
         self.known_types = KnownTypes(self.task_types, store=store, clock=clock)
@@ -130,22 +128,22 @@ class Master:
         terms = terms or Terms()
         self.tokens = Tokens(store=store, clock=clock, make_secret=make_secret)
         self.audit = Audit(store=store, clock=clock)
-        strategies = StrategyBook(terms.strategies)
+        strategies = StrategyRegistry(terms.strategies)
         self.configure = Configure(
             store=store,
             clock=clock,
             defaults={"max_waiting": terms.waiting.installation, **terms.clusters},
-            strategies=strategies.makers,
+            strategies=strategies.factories,
         )
         self.projects = Projects(store=store, broker=broker, clock=clock, id_factory=ids, placing=placing)
-        advice = Advice(Knowing(store=store, configure=self.configure), strategies)
+        advice = PlacementContext(EvidenceCache(store=store, configure=self.configure), strategies)
         self.submit = Submit(
             store=store,
             broker=broker,
             id_factory=ids,
             clock=clock,
             known_types=self.known_types,
-            waiting=Waiting(store=store, clock=clock, limit=terms.waiting, configure=self.configure),
+            waiting=AdmissionControl(store=store, clock=clock, limit=terms.waiting, configure=self.configure),
             configure=self.configure,
             projects=self.projects,
         )
@@ -194,8 +192,8 @@ class Master:
         self.drain = Drain(store=store, broker=broker, clock=clock)
         self.unregister = Unregister(store=store, broker=broker, clock=clock)
 
-        self.leader = Leader(store=store, clock=clock, lead=lead, holder=self.name)
-        sight = Sight(
+        self.leader = Leader(store=store, clock=clock, leadership=lead, holder=self.name)
+        sight = ClusterView(
             store=store,
             broker=broker,
             clock=clock,
@@ -203,59 +201,59 @@ class Master:
             rng=rng,
             configure=self.configure,
             orders=orders,
-            advice=advice,
+            context=advice,
             ageing=Ageing(),
-            window=window,
+            max_window=window,
         )
         self.dispatcher = Dispatcher(
             store=store,
             broker=broker,
             clock=clock,
-            lead=lead,
+            leadership=lead,
             ledger=ledger,
             id_factory=ids,
-            sight=sight,
+            view=sight,
             placing=placing,
-            advice=advice,
+            context=advice,
         )
         self.granter = Granter(
             store=store,
             broker=broker,
             clock=clock,
-            lead=lead,
+            leadership=lead,
             rng=rng,
             configure=self.configure,
-            knowing=advice.knowing,
+            evidence=advice.evidence,
         )
-        self.reaper = Reaper(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, rng=rng)
-        self.stager = Stager(store=store, broker=broker, clock=clock, lead=lead, avoided=advice.avoided)
-        self.firer = Firer(store=store, broker=broker, clock=clock, lead=lead, submit=self.submit)
-        self.relay = Relay(store=store, broker=broker, clock=clock, lead=lead)
-        self.learner = Learner(store=store, clock=clock, lead=lead, knowing=advice.knowing)
-        self.tallier = Tallier(store=store, clock=clock, lead=lead)
+        self.reaper = Reaper(store=store, broker=broker, clock=clock, leadership=lead, ledger=ledger, rng=rng)
+        self.stager = Stager(store=store, broker=broker, clock=clock, leadership=lead, failed_nodes=advice.failed_nodes)
+        self.firer = ScheduleFirer(store=store, broker=broker, clock=clock, leadership=lead, submit=self.submit)
+        self.relay = Relay(store=store, broker=broker, clock=clock, leadership=lead)
+        self.learner = EvidenceAggregator(store=store, clock=clock, leadership=lead, evidence=advice.evidence)
+        self.tallier = CounterAggregator(store=store, clock=clock, leadership=lead)
         reach = HostReach()
-        self.figure_tallier = FigureTallier(store=store, clock=clock, lead=lead, reach=reach)
+        self.figure_tallier = HostStatsAggregator(store=store, clock=clock, leadership=lead, reach=reach)
         self.node_watcher = NodeWatcher(
-            store=store, broker=broker, clock=clock, lead=lead, configure=self.configure, reach=reach
+            store=store, broker=broker, clock=clock, leadership=lead, configure=self.configure, reach=reach
         )
-        self.work_mover = WorkMover(store=store, broker=broker, clock=clock, lead=lead, configure=self.configure)
-        self.reconciler = Reconciler(store=store, broker=broker, clock=clock, lead=lead, ledger=ledger)
+        self.work_mover = WorkMover(store=store, broker=broker, clock=clock, leadership=lead, configure=self.configure)
+        self.reconciler = Reconciler(store=store, broker=broker, clock=clock, leadership=lead, ledger=ledger)
         self.preempter = Preempter(
-            store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, configure=self.configure, rng=rng
+            store=store, broker=broker, clock=clock, leadership=lead, ledger=ledger, configure=self.configure, rng=rng
         )
         self.scaler = Scaler(
-            store=store, broker=broker, clock=clock, lead=lead, ledger=ledger, configure=self.configure
+            store=store, broker=broker, clock=clock, leadership=lead, ledger=ledger, configure=self.configure
         )
         self.pruner = Pruner(
             store=store,
             clock=clock,
-            lead=lead,
+            leadership=lead,
             retention=terms.retention,
             chunks=chunks,
             # A clock that a test or a simulation moves has nothing to do with the database's.
             database_clock=store.database_clock if isinstance(clock, SystemClock) else None,
         )
-        self.id_keeper = None if id_slot is None else IdKeeper(store=store, clock=clock, ids=ids, boot=boot)
+        self.id_keeper = None if id_slot is None else IdSlotKeeper(store=store, clock=clock, ids=ids, boot=boot)
 
     @property
     def loops(self) -> list[Loop]:

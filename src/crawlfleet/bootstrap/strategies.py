@@ -5,12 +5,12 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint, entry_points
 
 from crawlfleet.errors import ConfigError
-from crawlfleet.scheduling.placement.strategies import BUILT_IN, Candidates, Make, Strategy
+from crawlfleet.scheduling.placement.strategies import BUILT_IN, Candidates, Strategy, StrategyFactory
 
 GROUP = "crawlfleet.strategies"
 
 
-def own_strategies() -> dict[str, Make]:
+def own_strategies() -> dict[str, StrategyFactory]:
     """Raises ConfigError for a name that is taken. What cannot be loaded fails when it is used, as if it raised."""
     found: dict[str, EntryPoint] = {}
     for point in entry_points(group=GROUP):
@@ -22,7 +22,7 @@ def own_strategies() -> dict[str, Make]:
     return {name: _loaded(point) for name, point in sorted(found.items())}
 
 
-def _loaded(point: EntryPoint) -> Make:
+def _loaded(point: EntryPoint) -> StrategyFactory:
     try:
         found: object = point.load()
     except Exception as exc:
@@ -31,7 +31,7 @@ def _loaded(point: EntryPoint) -> Make:
     return found if callable(found) else _unloadable(f"{point.value} is neither a class nor a function")
 
 
-def _unloadable(why: str) -> Make:
+def _unloadable(why: str) -> StrategyFactory:
     def make(_candidates: Candidates) -> Strategy:
         raise ConfigError(why)
 

@@ -244,7 +244,7 @@ async def test_a_reserved_cluster_takes_only_its_project_s_tasks(site: Site) -> 
 async def lose(site: Site, node: RemoteNode) -> None:
     """As the reaper does, without the wait."""
     now = site.master.clock.now()
-    decide = task_state_machine.lose("its node was lost", now, Random(1))
+    decide = task_state_machine.lose_execution("its node was lost", now, Random(1))
     await site.store.end_session(node.id, node.session, NodeStatus.UNRESPONSIVE, decide, now)
 
 

@@ -485,7 +485,7 @@ async def test_nothing_is_known_of_the_health_of_a_node_that_is_gone(site: Site,
     assert term is not None
     healthy = HealthChange(node.id, (await site.store.nodes([node.id]))[0].health, Health.HEALTHY, {})
     await site.store.set_health([healthy], term, site.master.clock.now())
-    decide = task_state_machine.lose("it is gone", site.master.clock.now(), Random(1))
+    decide = task_state_machine.lose_execution("it is gone", site.master.clock.now(), Random(1))
     (record,) = await site.store.nodes([node.id])
     await site.store.end_session(node.id, record.session, status, decide, site.master.clock.now())
     shown = (await site.get(f"/api/v1/nodes/{node.text}")).json

@@ -164,7 +164,9 @@ class _Walk:
     async def _finish(self) -> None:
         ends = [end for end in End if end is not End.COMPLETED]
         told = {row.id: self._outcome(row, self._rng.choice(ends)) for row in await self._held()}
-        await self._store.change(list(told), task_state_machine.finish(told, self._kit.now, self._rng), self._kit.now)
+        await self._store.change(
+            list(told), task_state_machine.finish_execution(told, self._kit.now, self._rng), self._kit.now
+        )
 
     def _outcome(self, row: LiveTask, end: End) -> Outcome:
         """Now and then of another execution or another node."""
@@ -175,19 +177,22 @@ class _Walk:
         return Outcome(node, row.id, execution, end, failure, park=park)
 
     async def _start(self) -> None:
-        told = {row.id: task_state_machine.Start(row.node, row.execution, self._kit.now) for row in await self._held()}
-        await self._store.change(list(told), task_state_machine.start(told), self._kit.now)
+        told = {
+            row.id: task_state_machine.ExecutionStart(row.node, row.execution, self._kit.now)
+            for row in await self._held()
+        }
+        await self._store.change(list(told), task_state_machine.start_execution(told), self._kit.now)
 
     async def _cancel(self) -> None:
-        await self._store.change(self._some(), task_state_machine.cancel("no"), self._kit.now)
+        await self._store.change(self._some(), task_state_machine.cancel_task("no"), self._kit.now)
 
     async def _recall(self) -> None:
         why = self._rng.choice([Recall.DEADLINE, Recall.PREEMPT, Recall.MOVE])
-        await self._store.change(self._some(), task_state_machine.recall(why, "stop"), self._kit.now)
+        await self._store.change(self._some(), task_state_machine.recall_execution(why, "stop"), self._kit.now)
 
     async def _release(self) -> None:
         due = await self._store.due(self._kit.now, 10)
-        await self._store.change(due, task_state_machine.release(self._kit.now), self._kit.now)
+        await self._store.change(due, task_state_machine.release_due(self._kit.now), self._kit.now)
 
     async def _reopen(self) -> None:
         await self._store.reopen(self._some(), self._kit.now)
@@ -201,7 +206,7 @@ class _Walk:
     async def _open(self) -> None:
         if self._nodes:
             node = self._rng.choice(self._nodes)
-            decide = task_state_machine.lose("new session", self._kit.now, self._rng)
+            decide = task_state_machine.lose_execution("new session", self._kit.now, self._rng)
             session, _ = await self._store.open_session(node, 10, ["echo"], decide, self._kit.now)
             await self._store.renew([Renewal(node, session, 1, None)], self._kit.now)
 
@@ -213,7 +218,7 @@ class _Walk:
     async def _end(self) -> None:
         if leases := await self._store.leases():
             lease = self._rng.choice(leases)
-            decide = task_state_machine.lose("lost", self._kit.now, self._rng)
+            decide = task_state_machine.lose_execution("lost", self._kit.now, self._rng)
             status = self._rng.choice([NodeStatus.OFFLINE, NodeStatus.UNRESPONSIVE])
             await self._store.end_session(lease.node, lease.session, status, decide, self._kit.now)
 
@@ -266,7 +271,7 @@ def _check_live_rows(dump: Dump, live: dict[TaskId, Row]) -> None:
         assert status is not TaskStatus.WAITING or row["waits"] == waits[task], row
         assert status is not TaskStatus.WAITING or row["waits"] or row["due_at"] is not None, row
         assert row["retries"] <= POLICY.max_retries
-        assert row["deaths"] < task_state_machine.DEATHS_THAT_POISON
+        assert row["deaths"] < task_state_machine.POISON_DEATHS
     parked = {row["task"] for row in _rows(dump, "parking")}
     assert parked <= {task for task, row in live.items() if row["status"] == TaskStatus.WAITING and not row["waits"]}
     waited_for = {row["parent"] for row in _rows(dump, "dependency")}

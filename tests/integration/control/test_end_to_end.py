@@ -106,7 +106,7 @@ class Installation:
 
     async def are_placed_on(self, *nodes: NodeId) -> bool:
         """Whether the leader has looked since they came."""
-        return {node.id for node in self.master.dispatcher.sight.nodes if node.is_session_open}.issuperset(nodes)
+        return {node.id for node in self.master.dispatcher.view.nodes if node.is_session_open}.issuperset(nodes)
 
     async def holds(self, node: NodeId) -> int:
         return len((await self.store.held([node]))[node])
@@ -202,7 +202,7 @@ async def test_five_hundred_tasks_finish_then_one_node_drains_and_another_goes(i
 
 
 async def _ledger_is_empty(master: Master) -> bool:
-    return master.ledger.pairs() == set()
+    return master.ledger.held_pairs() == set()
 
 
 async def test_every_change_of_state_has_its_event_in_order(installation: Installation) -> None:

@@ -11,7 +11,7 @@ import msgspec
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.schedule import Schedule, Tick, TickStatus
-from crawlfleet.scheduling.schedules.ticks import ticks
+from crawlfleet.scheduling.schedules.ticks import nominal_ticks
 from crawlfleet.wire.schedules import ScheduleBody
 from tests.integration.faults.faults_kit import EVERYTHING, Fleet
 
@@ -42,7 +42,7 @@ async def check_ticks(fleet: Fleet, schedule: Schedule, count: int | None = None
     """Every tick that has come is there once, and has its own task if it fired."""
     after = await fleet.store.schedule(schedule.id)
     assert after is not None
-    wanted = ticks(schedule.timing, schedule.anchor_at, schedule.created_at)
+    wanted = nominal_ticks(schedule.timing, schedule.anchor_at, schedule.created_at)
     named = list(takewhile(lambda at: at <= after.fired_until, wanted))
     found = await ticks_of(fleet, schedule)
     assert sorted(found) == named

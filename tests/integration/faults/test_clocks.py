@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.control.loops.id_slot_keeper import IdKeeper
+from crawlfleet.control.loops.id_slot_keeper import IdSlotKeeper
 from crawlfleet.control.loops.reaper import OVERDUE_BATCH
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import IdFactory, TaskId
@@ -209,7 +209,7 @@ async def test_an_overdue_task_is_recalled_behind_many_that_only_a_jump_makes_lo
 
 async def test_a_master_whose_slot_of_ids_was_given_away_takes_another(fleet: Fleet) -> None:
     ids = IdFactory(await fleet.store.take_id_slot(1_001, fleet.clock.now()), fleet.clock.now)
-    keeper = IdKeeper(store=fleet.store, clock=fleet.clock, ids=ids, boot=1_001)
+    keeper = IdSlotKeeper(store=fleet.store, clock=fleet.clock, ids=ids, boot=1_001)
     await keeper.run_once(fleet.clock.now())
     assert ids.slot == 1_001
     sql = "UPDATE id_slot SET boot = 2025 WHERE slot = 1001"

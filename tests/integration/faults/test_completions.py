@@ -51,7 +51,7 @@ async def moved(fleet: Fleet) -> Moved:
     await old.sync()
     (stale,) = old.held
     old.drop_held()
-    lost = task_state_machine.lose("its lease ended", fleet.clock.now(), Random(1))
+    lost = task_state_machine.lose_execution("its lease ended", fleet.clock.now(), Random(1))
     await fleet.store.end_session(old.id, old.session, NodeStatus.UNRESPONSIVE, lost, fleet.clock.now())
     fleet.clock.advance(10)
     new = await fleet.node(slots=1)

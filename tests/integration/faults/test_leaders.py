@@ -52,7 +52,7 @@ class Pair:
         pair = cls(fleet, older, newer)
         term = await fleet.store.campaign(newer.name, await fleet.store.leader(), fleet.clock.now())
         assert term is not None
-        newer.lead.won(term)
+        newer.lead.start_term(term)
         return pair
 
 
@@ -115,7 +115,7 @@ async def old_tasks(fleet: Fleet) -> None:
     await fleet.tasks(3)
     await fleet.settle()
     fleet.master.pruner = Pruner(
-        store=fleet.store, clock=fleet.clock, lead=fleet.master.lead, retention=Retention(tasks_ms=1_000)
+        store=fleet.store, clock=fleet.clock, leadership=fleet.master.lead, retention=Retention(tasks_ms=1_000)
     )
     await _believe_the_clock(fleet)
     fleet.clock.advance(3_600)
@@ -130,7 +130,7 @@ async def gone_products(fleet: Fleet) -> None:
     for seen in (product, product._replace(is_gone=True)):
         assert await fleet.store.put_products(ProductBatch(node.id, held.id, held.execution, [seen]), fleet.clock.now())
     fleet.master.pruner = Pruner(
-        store=fleet.store, clock=fleet.clock, lead=fleet.master.lead, retention=Retention(gone_products_ms=1_000)
+        store=fleet.store, clock=fleet.clock, leadership=fleet.master.lead, retention=Retention(gone_products_ms=1_000)
     )
     await _believe_the_clock(fleet)
     fleet.clock.advance(3_600)
@@ -268,7 +268,7 @@ async def test_tasks_the_older_dispatcher_could_not_assign_are_placed_once_by_th
     fleet = pair.fleet
     with pytest.raises(NotLeader):
         await pair.older.dispatcher.run_once(fleet.clock.now())
-    assert pair.older.ledger.pairs() == set()
+    assert pair.older.ledger.held_pairs() == set()
     await fleet.dispatch()
     assert len(await fleet.held_by(fleet.nodes[0])) == 5
     await fleet.settle()

@@ -18,7 +18,7 @@ from crawlfleet.model.project import OnFull, Project, Quotas
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.task_store import Applied
-from crawlfleet.scheduling.placement.lane_order import OLDEST_EVERY
+from crawlfleet.scheduling.placement.lane_order import OLDEST_INTERVAL
 from tests.integration.faults.faults_kit import Fleet, accepted_ids, echo
 from tests.integration.faults.faults_stores import Stores, store_between
 
@@ -290,7 +290,7 @@ async def test_the_last_goes_first_and_of_every_eight_one_is_the_oldest(fleet: F
     tasks = await fleet.tasks(30, queue="news")
     expected, left = [], list(tasks)
     for turn in range(1, 21):
-        expected.append(left.pop(0) if turn % OLDEST_EVERY == 0 else left.pop())
+        expected.append(left.pop(0) if turn % OLDEST_INTERVAL == 0 else left.pop())
     assert await placed_in_order(fleet, 20) == expected
 
 
@@ -300,11 +300,11 @@ async def test_the_oldest_of_a_busy_lane_has_its_turn_in_time(fleet: Fleet) -> N
     await fleet.master.pause.set_order("news", is_lifo=True)
     old = await fleet.tasks(3, queue="news")
     placed: list[TaskId] = []
-    while len(placed) < OLDEST_EVERY * len(old):
+    while len(placed) < OLDEST_INTERVAL * len(old):
         await fleet.tasks(2, queue="news")
         placed += await placed_in_order(fleet, 1)
     for older, task in enumerate(old):
-        assert task in placed[: OLDEST_EVERY * (older + 1)]
+        assert task in placed[: OLDEST_INTERVAL * (older + 1)]
 
 
 async def test_a_new_order_holds_for_those_that_wait(stores: Stores) -> None:

@@ -34,7 +34,7 @@ class KilledAtDrop(FolderChunks):
 def new_pruner(fleet: Fleet, chunks: FolderChunks | None = None, **kept: int) -> Pruner:
     """That of a master which has just started."""
     return Pruner(
-        store=fleet.store, clock=fleet.clock, lead=fleet.master.lead, retention=Retention(**kept), chunks=chunks
+        store=fleet.store, clock=fleet.clock, leadership=fleet.master.lead, retention=Retention(**kept), chunks=chunks
     )
 
 
@@ -93,7 +93,7 @@ async def test_a_database_whose_clock_is_behind_decides_what_is_old(fleet: Fleet
     pruner = Pruner(
         store=fleet.store,
         clock=fleet.clock,
-        lead=fleet.master.lead,
+        leadership=fleet.master.lead,
         retention=Retention(),
         database_clock=database_clock,
     )

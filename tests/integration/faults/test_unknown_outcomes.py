@@ -76,7 +76,7 @@ async def test_the_dispatcher_delivers_what_was_committed_unanswered(store: SqlS
     report = await fleet.master.dispatcher.run_term(await fleet.lead(), fleet.clock.now())
     assert (report.placed, report.refused) == (7, 0)
     assert await held_pairs(fleet) == {(node.id, task) for task in tasks}
-    assert fleet.master.ledger.pairs() == await runs(fleet)
+    assert fleet.master.ledger.held_pairs() == await runs(fleet)
     first = {row.id: row.execution for row in await fleet.held_by(node)}
     await fleet.dispatch()
     assert {row.id: row.execution for row in await fleet.held_by(node)} == first, "assigned a second time"
@@ -96,7 +96,7 @@ async def test_what_was_committed_unanswered_and_cannot_be_seen_takes_its_slots_
     assert len(await held_pairs(fleet)) == node.description.slots
     await fleet.dispatch()
     assert len(await held_pairs(fleet)) == node.description.slots, "given more than it has slots"
-    assert fleet.master.ledger.pairs() == await runs(fleet)
+    assert fleet.master.ledger.held_pairs() == await runs(fleet)
     await fleet.settle()
     await fleet.judge()
 
@@ -106,14 +106,14 @@ async def test_what_an_unanswered_batch_left_pending_is_placed_elsewhere(store: 
     stays, gone = fleet.nodes[0], await fleet.node(slots=5)
     await fleet.dispatch()
     # The dispatcher has seen the second node; it goes without a hint, so that half of the batch cannot be assigned.
-    lost = task_state_machine.lose("gone", fleet.clock.now(), Random(1))
+    lost = task_state_machine.lose_execution("gone", fleet.clock.now(), Random(1))
     await store.end_session(gone.id, gone.session, NodeStatus.OFFLINE, lost, fleet.clock.now())
     tasks = await fleet.tasks(10)
     once.left.append("assign")
     await fleet.master.dispatcher.run_once(fleet.clock.now())
     committed = await held_pairs(fleet)
     assert 0 < len(committed) < 10
-    assert fleet.master.ledger.pairs() == await runs(fleet)
+    assert fleet.master.ledger.held_pairs() == await runs(fleet)
     await fleet.dispatch()
     assert await held_pairs(fleet) == {(stays.id, task) for task in tasks}
     await fleet.settle([stays])

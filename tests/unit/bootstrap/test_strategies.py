@@ -10,7 +10,7 @@ import pytest
 
 from crawlfleet import Candidates
 from crawlfleet.bootstrap.strategies import GROUP, own_strategies
-from crawlfleet.control.leader.strategy_registry import StrategyBook
+from crawlfleet.control.leader.strategy_registry import StrategyRegistry
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.scheduling.placement.placer import Placer
@@ -42,16 +42,16 @@ def test_the_example_chooses_the_cheapest_node(packages: Path, monkeypatch: pyte
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
     installed(packages, "cheapest_strategy", **project["entry-points"][GROUP])
     monkeypatch.syspath_prepend(EXAMPLE)
-    book = StrategyBook(own_strategies())
+    book = StrategyRegistry(own_strategies())
     nodes = [
         node_state(1, slots=4),
         node_state(2, slots=2, capabilities=(("price_per_hour", 0.04),)),
         node_state(3, slots=2, capabilities=(("price_per_hour", 0.5),)),
     ]
     requirement = Requirement("web_crawl", strategy="cheapest")
-    placer = Placer(nodes, rng=random.Random(1), strategies=book.makers)
-    assert [state.node.id for state in placer.place(requirement, "p", 5)] == [2, 2, 3, 3, 1]
-    assert book.news == []
+    placer = Placer(nodes, rng=random.Random(1), strategies=book.factories)
+    assert [state.node.id for state in placer.place_tasks(requirement, "p", 5)] == [2, 2, 3, 3, 1]
+    assert book.pending_events == []
     assert load(MasterSettings, flags={"strategy": "cheapest"}).settings.strategy == "cheapest"
 
 

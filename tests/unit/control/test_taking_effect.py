@@ -418,24 +418,24 @@ async def test_the_strategy_of_a_cluster_and_of_the_default(kit: Kit) -> None:
     await one.submit(10)
     await one.dispatch()
     assert placed == {"eu": "largest", None: None}
-    assert one.master.dispatcher.sight.strategy == "least_tasks"
+    assert one.master.dispatcher.view.default_strategy == "least_tasks"
     await one.configure("default", strategy="round_robin")
     one.clock.advance(1)
     await one.dispatch()
-    assert one.master.dispatcher.sight.strategy == "round_robin"
+    assert one.master.dispatcher.view.default_strategy == "round_robin"
 
 
 def _strategies(one: Installation) -> dict[str | None, str | None]:
     """What is asked of the placer, by cluster."""
     seen: dict[str | None, str | None] = {}
-    asked = one.master.dispatcher.sight.asked
+    asked = one.master.dispatcher.view.with_strategy
 
     def noted(requirement: Any) -> Any:
         wanted = asked(requirement)
         seen[wanted.cluster] = wanted.strategy
         return wanted
 
-    one.master.dispatcher.sight.asked = noted  # type: ignore[method-assign]
+    one.master.dispatcher.view.with_strategy = noted  # type: ignore[method-assign]
     return seen
 
 

@@ -41,10 +41,9 @@ from crawlfleet.control.results.page_notes import PageNotes
 from crawlfleet.control.results.result_collection import Collect
 from crawlfleet.control.support.event_feed import EventFeed
 from crawlfleet.control.support.task_completion_watcher import Ends
+from crawlfleet.control.tasks.changes import Reprioritize, Retry
 from crawlfleet.control.tasks.dead_letters import DeadLetters
 from crawlfleet.control.tasks.manual_assignment import AssignByHand
-from crawlfleet.control.tasks.reprioritize import Reprioritize
-from crawlfleet.control.tasks.retry import Retry
 from crawlfleet.control.tasks.submit import Submit
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.chunk_store import ChunkStore

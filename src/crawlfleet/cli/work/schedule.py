@@ -202,17 +202,17 @@ def preview(
     from crawlfleet.model.instants import to_text
     from crawlfleet.model.schedule import DEFAULT_ZONE, Timing
     from crawlfleet.scheduling.schedules import ticks
-    from crawlfleet.scheduling.schedules.cron import zone_of
+    from crawlfleet.scheduling.schedules.cron import find_time_zone
 
     now = int(time.time()) * 1000
     timing = Timing(every_s=_seconds(every), cron=cron, time_zone=time_zone or DEFAULT_ZONE)
     try:
-        ticks.check(timing, now, now)
+        ticks.check_timing(timing, now, now)
     except InvalidInput as exc:
         option = {"time_zone": "--time-zone", "every_s": "--every"}.get(exc.field or "", "--cron")
         usage_error(f"{option}: {exc.detail}")
-    zone = zone_of(timing.time_zone)
-    runs = list(islice(ticks.ticks(timing, now, now), count))
+    zone = find_time_zone(timing.time_zone)
+    runs = list(islice(ticks.nominal_ticks(timing, now, now), count))
     moments = [datetime.fromtimestamp(at / 1000, zone) for at in runs]
     local = [f"{moment.isoformat()} {moment:%a}" for moment in moments]
     Output(is_json=json).listing(

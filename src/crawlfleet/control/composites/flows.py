@@ -112,7 +112,7 @@ class Flows:
         return applied
 
     async def _change(self, tasks: Sequence[TaskId], reason: str) -> Applied:
-        applied = await self._store.change(tasks, task_state_machine.cancel(reason), self._clock.now())
+        applied = await self._store.change(tasks, task_state_machine.cancel_task(reason), self._clock.now())
         await tell(self._broker, applied)
         return applied
 
@@ -148,7 +148,7 @@ class Flows:
 
 
 def laid_out(
-    asked: Mapping[StepKey, StepAsked], plans: Mapping[StepKey, flow_graph.Plan], ids: IdFactory
+    asked: Mapping[StepKey, StepAsked], plans: Mapping[StepKey, flow_graph.StepPlan], ids: IdFactory
 ) -> dict[StepKey, tuple[TaskId, StepSpec]]:
     """Ids in the order in which tasks end: parents, items, the step that gathers them. Whoever locks rows in order
     of id, as all do, never meets another who began at the other end."""
@@ -172,7 +172,7 @@ def laid_out(
     return steps
 
 
-def planned(asked: Mapping[StepKey, StepAsked], project: str | None) -> dict[StepKey, flow_graph.Plan]:
+def planned(asked: Mapping[StepKey, StepAsked], project: str | None) -> dict[StepKey, flow_graph.StepPlan]:
     for key, step in asked.items():
         field = f"steps.{key[:64]}"
         if step.task.depends_on:
@@ -183,9 +183,9 @@ def planned(asked: Mapping[StepKey, StepAsked], project: str | None) -> dict[Ste
             raise InvalidInput("is of another project than its flow", field=f"{field}.task.project_id")
     if sum(step.max_items for step in asked.values() if step.for_each is not None) > limits.FLOW_ITEMS:
         raise InvalidInput(f"more than {limits.FLOW_ITEMS} items in all, by `max_items` of its steps", field="steps")
-    return flow_graph.plan(
+    return flow_graph.plan_steps(
         {
-            key: flow_graph.Draft(step.after, step.when, step.for_each, msgspec.json.decode(step.task.parameters))
+            key: flow_graph.StepDraft(step.after, step.when, step.for_each, msgspec.json.decode(step.task.parameters))
             for key, step in asked.items()
         }
     )

@@ -8,8 +8,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from crawlfleet.control.tasks.cancel import Cancel
-from crawlfleet.control.tasks.retry import Retry
+from crawlfleet.control.tasks.changes import Cancel, Retry
 from crawlfleet.control.tasks.submit import Submit
 from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.model.crawl import CrawlState

@@ -146,8 +146,8 @@ class Schedules:
 def _new(number: ScheduleId, body: ScheduleBody, task: TaskBody, by: str, now: Instant) -> Schedule:
     timing = _timing(body)
     anchor_at = _anchor(timing, now)
-    times.check(timing, anchor_at, now)
-    coming = times.NOTHING if body.is_paused else times.upcoming(number, timing, anchor_at, now)
+    times.check_timing(timing, anchor_at, now)
+    coming = times.NO_TICK if body.is_paused else times.next_tick(number, timing, anchor_at, now)
     return Schedule(
         number,
         _name(body.name),
@@ -181,7 +181,7 @@ def _changed(have: Schedule, change: ScheduleChange, task: TaskBody | None, now:
         timing = _timing(body)
         is_counted_alike = (timing.every_s, timing.starts_at) == (have.timing.every_s, have.timing.starts_at)
         anchor_at = have.anchor_at if is_counted_alike else _anchor(timing, now)
-        times.check(timing, anchor_at, now)
+        times.check_timing(timing, anchor_at, now)
         if timing != have.timing:
             want = _from_now(replace(want, timing=timing, anchor_at=anchor_at), now)
     return want if want == have else replace(want, changed_at=now)
@@ -200,7 +200,7 @@ def _from_now(schedule: Schedule, now: Instant) -> Schedule:
     until = max(schedule.fired_until, now)
     if schedule.is_paused:
         return replace(schedule, fired_until=until)
-    coming = times.upcoming(schedule.id, schedule.timing, schedule.anchor_at, until)
+    coming = times.next_tick(schedule.id, schedule.timing, schedule.anchor_at, until)
     return replace(schedule, fired_until=until, next_at=coming.at, due_at=coming.due_at)
 
 

@@ -9,7 +9,7 @@ import msgspec
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.refusal import Code, Refusal
-from crawlfleet.scheduling.crawls.shards import bounds, shards_in
+from crawlfleet.scheduling.crawls.shards import shard_bounds, shard_count
 from crawlfleet.wire.groups import ShardBody, ShardSpec
 from crawlfleet.wire.tasks import TaskBody
 
@@ -26,7 +26,7 @@ def split(template: TaskBody, shard: ShardBody) -> tuple[list[TaskBody | Refusal
     spec = ShardSpec(shard.over, shards, len(values), shard.size, shard.count)
     children = [
         _child(template, _encode({**parameters, shard.over: values[start:end]}), shard.over)
-        for start, end in bounds(len(values), size=shard.size, count=shard.count)
+        for start, end in shard_bounds(len(values), size=shard.size, count=shard.count)
     ]
     return children, spec
 
@@ -47,7 +47,7 @@ def _values(parameters: dict[str, msgspec.Raw], over: str) -> Sequence[msgspec.R
 def _shards(length: int, shard: ShardBody) -> int:
     if (shard.size is None) == (shard.count is None):
         raise InvalidInput("give either size or count", field="shard")
-    shards = shards_in(length, size=shard.size, count=shard.count)
+    shards = shard_count(length, size=shard.size, count=shard.count)
     if shards > limits.BATCH_TASKS:
         field = "shard.size" if shard.size is not None else "shard.count"
         raise InvalidInput(f"these are {shards} shards; at most {limits.BATCH_TASKS} are taken", field=field)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from crawlfleet.control.composites.flows import Flows, StepAsked
-from crawlfleet.control.tasks.cancel import CANCELLED, Cancel
+from crawlfleet.control.tasks.changes import CANCELLED, Cancel
 from crawlfleet.control.tasks.task_types import TaskTypes
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits

@@ -44,7 +44,7 @@ class WhyGroup:
             if said.data["cause"] != "final":
                 members.append(said)
                 waits += await self._hosts.of(record, now)
-        return explain_group.why(counts.open, members, waits)
+        return explain_group.explain_group(counts.open, members, waits)
 
     async def _open(self, group: GroupId) -> list[TaskId]:
         found: list[TaskId] = []

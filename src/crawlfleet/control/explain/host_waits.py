@@ -20,7 +20,7 @@ from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.host_store import HostStore
-from crawlfleet.scheduling.explain.hosts import HostUse, HostWait, host_waits
+from crawlfleet.scheduling.explain.hosts import HostDemand, HostWait, host_waits
 from crawlfleet.scheduling.hosts.budgets import effective_budget
 
 NAMED_MOST = 5
@@ -47,7 +47,7 @@ class AwaitedHosts:
             host = known.get(name, Host(name))
             budget = effective_budget(host.limits, usual, host.crawl_delay_ms / 1000, host.backoff.level)
             sharing = {share.node for share in await self._store.host_shares(name) if share.wanted}
-            uses.append(HostUse(wanted[name], host.backoff, budget, len(sharing), host.recent_milli / 1000))
+            uses.append(HostDemand(wanted[name], host.backoff, budget, len(sharing), host.recent_milli / 1000))
         return host_waits(uses, now)[:NAMED_MOST]
 
 

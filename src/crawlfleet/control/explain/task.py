@@ -10,9 +10,9 @@ from typing import Protocol
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.explain.group import WhyGroup
 from crawlfleet.control.explain.host_waits import AwaitedHosts
-from crawlfleet.control.leader.exhausted_quotas import spent_today
+from crawlfleet.control.leader.exhausted_quotas import exhausted_daily_quotas
 from crawlfleet.control.leader.node_states import node_states
-from crawlfleet.control.leader.placement_context import Advice
+from crawlfleet.control.leader.placement_context import PlacementContext
 from crawlfleet.control.nodes.resource_allocation import ResourceAllocator
 from crawlfleet.errors import NotFound
 from crawlfleet.model.daily_quota import day_of
@@ -37,11 +37,11 @@ from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling.explain import flow, parked
 from crawlfleet.scheduling.explain import task as explain
-from crawlfleet.scheduling.explain.placement_reason import Choice, choice
-from crawlfleet.scheduling.placement.filters import Ask, NodeState, would_do
+from crawlfleet.scheduling.explain.placement_reason import PlacementReason, placement_reason
+from crawlfleet.scheduling.placement.filters import Ask, NodeState, is_suitable
 from crawlfleet.scheduling.placement.strategies import Candidates
-from crawlfleet.scheduling.quotas.daily_quota import DayFull, day_short
-from crawlfleet.scheduling.quotas.project_quota import Allowance, QuotaFull
+from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation, short_quota
+from crawlfleet.scheduling.quotas.project_quota import Allowance, QuotaViolation
 
 
 class _All(
@@ -68,7 +68,7 @@ class Why:
         store: _All,
         clock: Clock,
         configure: Configure,
-        advice: Advice,
+        advice: PlacementContext,
         rng: Random,
         allocate: ResourceAllocator,
     ) -> None:
@@ -86,12 +86,12 @@ class Why:
         if record is None:
             raise NotFound(f"no task {task_text(task)}")
         if record.group is not None and (place := await self._store.place_in_flow(task)) is not None:
-            found = flow.why(record, place)
+            found = flow.explain_step(record, place)
             if found is not None:
                 return found
         if record.status is TaskStatus.WAITING and (parking := (await self._store.parkings([task])).get(task)):
             short = await self._short(record.project) if parking.cause is ParkCause.DAILY_QUOTA else None
-            found = parked.why(record, parking, self._clock.now(), short)
+            found = parked.explain_parked(record, parking, self._clock.now(), short)
             if found is not None:
                 return found
         if record.status is TaskStatus.RETRYING:
@@ -100,7 +100,7 @@ class Why:
         nodes, now = await node_states(self._store, self._configure), self._clock.now()
         is_pending = record.status is TaskStatus.PENDING
         preempted = (await self._store.preempted([task])).get(task) if lane.requirement.preemptible else None
-        return explain.why(
+        return explain.explain_task(
             record,
             lane,
             is_queue_paused=lane.queue in await self._store.paused_queues(),
@@ -109,10 +109,12 @@ class Why:
             now=now,
             overcommit=self._overcommit,
             quota=await self._full_quota(lane) if is_pending else None,
-            choice=await self._choice(record, lane.requirement, nodes, now) if record.status.is_held else None,
+            placement_reason=await self._choice(record, lane.requirement, nodes, now)
+            if record.status.is_held
+            else None,
             stopping=[one.node for one in await self._store.stopping(task)] if is_pending else (),
             hosts=await self._hosts.of(record, now),
-            preempted=None if preempted is None else explain.Preempted(preempted.times, preempted.waiter),
+            preempted=None if preempted is None else explain.PreemptionHistory(preempted.times, preempted.waiter),
         )
 
     async def why_group(self, group: GroupId) -> explain.Why:
@@ -122,34 +124,34 @@ class Why:
     def _overcommit(self) -> float:
         return float(self._configure.known(DEFAULT_CLUSTER).values["overcommit"])
 
-    async def _short(self, project: str) -> DayFull | None:
+    async def _short(self, project: str) -> DailyQuotaViolation | None:
         day = day_of(self._clock.now())
         described, used = await self._store.project(project), await self._store.day_uses([project], day)
-        return day_short(described, used[project], day)
+        return short_quota(described, used[project], day)
 
-    async def _full_quota(self, lane: Lane) -> QuotaFull | DayFull | None:
+    async def _full_quota(self, lane: Lane) -> QuotaViolation | DailyQuotaViolation | None:
         project = await self._store.project(lane.project)
-        spent = (await spent_today(self._store, [project], self._clock.now())).get(project.name)
+        spent = (await exhausted_daily_quotas(self._store, [project], self._clock.now())).get(project.name)
         if not project.quotas.limits_running and spent is None:
             return None
         uses = await self._store.project_uses([lane.project])
-        return Allowance(project, uses[lane.project].held, spent).full(lane.requirement)
+        return Allowance(project, uses[lane.project].held, spent).violation(lane.requirement)
 
     async def _choice(
         self, task: TaskRecord, requirement: Requirement, nodes: Sequence[NodeState], now: Instant
-    ) -> Choice | None:
+    ) -> PlacementReason | None:
         """What speaks for the node that has it, as things stand now."""
         cluster = requirement.cluster or DEFAULT_CLUSTER
         name = requirement.strategy or self._configure.known(cluster).values["strategy"]
-        make = self._advice.strategies.makers.get(name)
+        make = self._advice.strategies.factories.get(name)
         state = next((state for state in nodes if state.node.id == task.node), None)
         if make is None or state is None:
             return None
-        knowledge = await self._advice.knowing.now(requirement, now)
+        knowledge = await self._advice.evidence.for_task(requirement, now)
         # As placement has it: among those that would do, though some may be full now, this one with them.
         ask = Ask(requirement, task.project, self._overcommit)
-        others = [one for one in nodes if one is state or would_do(one, ask)]
-        chosen = choice(name, make(Candidates(requirement, others, self._rng, 0, knowledge)), state)
+        others = [one for one in nodes if one is state or is_suitable(one, ask)]
+        chosen = placement_reason(name, make(Candidates(requirement, others, self._rng, 0, knowledge)), state)
         live = await self._store.live([task.id]) if requirement.resources else {}
         given = await self._allocate.allocate_tasks(state.node.id, list(live.values()))
         return replace(chosen, allocation=given.get(task.id, {}))

@@ -8,12 +8,14 @@ from crawlfleet.model.daily_quota import day_of
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.project import Project
 from crawlfleet.ports.daily_quota_store import DailyStore
-from crawlfleet.scheduling.quotas.daily_quota import DayFull, day_full
+from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation, exhausted_quota
 
 
-async def spent_today(store: DailyStore, projects: Iterable[Project], now: Instant) -> dict[str, DayFull]:
+async def exhausted_daily_quotas(
+    store: DailyStore, projects: Iterable[Project], now: Instant
+) -> dict[str, DailyQuotaViolation]:
     daily, day = [project for project in projects if project.quotas.limits_days], day_of(now)
     if not daily:
         return {}
     used = await store.day_uses([project.name for project in daily], day)
-    return {project.name: full for project in daily if (full := day_full(project, used[project.name], day))}
+    return {project.name: full for project in daily if (full := exhausted_quota(project, used[project.name], day))}

@@ -10,24 +10,24 @@ from collections.abc import Iterable, Mapping
 
 from crawlfleet.model.ids import NodeId, TaskId
 
-MOST = 100_000
+MAX_TASKS = 100_000
 
 
-class Avoided:
+class FailedNodeMemory:
     def __init__(self) -> None:
         self._failed_on: dict[TaskId, NodeId] = {}
 
     def __bool__(self) -> bool:
         return bool(self._failed_on)
 
-    def note(self, failed_on: Mapping[TaskId, NodeId]) -> None:
+    def remember_failures(self, failed_on: Mapping[TaskId, NodeId]) -> None:
         self._failed_on |= failed_on
-        while len(self._failed_on) > MOST:
+        while len(self._failed_on) > MAX_TASKS:
             del self._failed_on[next(iter(self._failed_on))]
 
-    def among(self, tasks: Iterable[TaskId]) -> dict[TaskId, NodeId]:
+    def failed_nodes(self, tasks: Iterable[TaskId]) -> dict[TaskId, NodeId]:
         return {task: self._failed_on[task] for task in tasks if task in self._failed_on}
 
-    def forget(self, tasks: Iterable[TaskId]) -> None:
+    def forget_tasks(self, tasks: Iterable[TaskId]) -> None:
         for task in tasks:
             self._failed_on.pop(task, None)

@@ -52,16 +52,16 @@ class GrantLedger:
     def __len__(self) -> int:
         return len(self._hosts)
 
-    def load_shares(self, shares: Sequence[HostShare], hosts: Mapping[str, Host], at: float) -> None:
+    def load_shares(self, shares: Sequence[HostShare], hosts: Mapping[str, Host], now_mono: float) -> None:
         """Replace the ledger by what the store has."""
         self._hosts.clear()
         self._sessions.clear()
         self._hosts_by_session.clear()
         self._changed_hosts.clear()
         self._last_id = max((share.id for share in shares), default=0)
-        self.load_hosts({share.host for share in shares}, hosts, at)
+        self.load_hosts({share.host for share in shares}, hosts, now_mono)
         for row in shares:
-            self._hosts[row.host].load_share(row, at)
+            self._hosts[row.host].load_share(row, now_mono)
             self._hosts_by_session[row.node][row.session].add(row.host)
 
     def unknown_hosts(self, sessions: Sequence[SessionHosts], notes: Sequence[HostNote]) -> set[str]:
@@ -72,14 +72,14 @@ class GrantLedger:
                 names |= {want.host for want in _decode_report(session.said)[1] if want.host not in self._hosts}
         return names
 
-    def load_hosts(self, names: Iterable[str], hosts: Mapping[str, Host], at: float) -> None:
+    def load_hosts(self, names: Iterable[str], hosts: Mapping[str, Host], now_mono: float) -> None:
         """Add hosts, or update their settings, from what the store has of them."""
         for name in names:
             host = hosts.get(name, Host(name))
             if name in self._hosts:
                 self._hosts[name].apply_settings(host)
             else:
-                self._hosts[name] = HostGrantState(host, at)
+                self._hosts[name] = HostGrantState(host, now_mono)
             self._changed_hosts.add(name)
 
     def set_defaults(self, defaults: HostLimits) -> None:
@@ -88,19 +88,19 @@ class GrantLedger:
             self._defaults = defaults
             self._changed_hosts |= self._hosts.keys()
 
-    def apply_session_reports(self, sessions: Sequence[SessionHosts], at: float) -> None:
+    def apply_session_reports(self, sessions: Sequence[SessionHosts], now_mono: float) -> None:
         """Apply what sessions want and have acknowledged, and end the shares of sessions that are over."""
         for session in sessions:
             last_report = self._sessions.get(session.node)
             if not session.is_open:
-                self._end_sessions(session.node, None, at, 0.0)
+                self._end_sessions(session.node, None, now_mono, 0.0)
             elif last_report is None or last_report.session != session.session:
                 # Replaced, not ended: an old session's processes may go on until its lease is over.
-                self._end_sessions(session.node, session.session, at, session.lease_ms / 1000)
+                self._end_sessions(session.node, session.session, now_mono, session.lease_ms / 1000)
                 self._sessions[session.node] = _SessionReport(session.session, session.granted)
-                self._apply_report(session, at)
+                self._apply_report(session, now_mono)
             elif last_report.report != session.said:
-                self._apply_report(session, at)
+                self._apply_report(session, now_mono)
         for node in self._sessions.keys() - {session.node for session in sessions}:
             del self._sessions[node]
 
@@ -111,7 +111,7 @@ class GrantLedger:
             change.taken.append(note.id)
             self._changed_hosts.add(note.host)
 
-    def add_request_counts(self, now: Instant, at: float) -> None:
+    def add_request_counts(self, now: Instant, now_mono: float) -> None:
         """Add the requests that nodes have counted to the hosts' counters."""
         wants: dict[str, dict[SessionKey, HostWantBody]] = defaultdict(dict)
         for node, session in self._sessions.items():
@@ -119,20 +119,22 @@ class GrantLedger:
                 wants[name][node, session.session] = want
         for name, state in self._hosts.items():
             before = state.host
-            state.add_request_counts(wants.get(name, {}), now, at)
+            state.add_request_counts(wants.get(name, {}), now, now_mono)
             if state.host is not before:
                 self._changed_hosts.add(name)
 
-    def divide_budgets(self, now: Instant, at: float, change: GrantChange) -> None:
+    def divide_budgets(self, now: Instant, now_mono: float, change: GrantChange) -> None:
         """Divide the budget of every host that changed or is due, and add the result to `change`."""
-        due_hosts = {name for name, state in self._hosts.items() if state.due_at is not None and state.due_at <= at}
+        due_hosts = {
+            name for name, state in self._hosts.items() if state.due_at is not None and state.due_at <= now_mono
+        }
         changed: set[SessionKey] = set()
         for name in sorted(self._changed_hosts | due_hosts):
             state = self._hosts[name]
             event = state.refresh_budget(self._defaults, now)
             change.events += [event] if event else []
             before = set(state.shares.holders)
-            changed |= state.divide_budget(self._next_version, now, at)
+            changed |= state.divide_budget(self._next_version, now, now_mono)
             state.collect_changes(change, self._next_id)
             for node, session in before - state.shares.holders.keys():
                 self._forget_share(node, session, name)
@@ -150,17 +152,19 @@ class GrantLedger:
         last_report = self._sessions.get(session.node)
         return last_report is None or last_report.session != session.session or last_report.report != session.said
 
-    def _apply_report(self, session: SessionHosts, at: float) -> None:
+    def _apply_report(self, session: SessionHosts, now_mono: float) -> None:
         key, last_report = (session.node, session.session), self._sessions[session.node]
         acknowledged_version, wants = (0, []) if session.said is None else _decode_report(session.said)
         last_report.report, last_report.wants = session.said, {want.host: want for want in wants}
         held_hosts = self._hosts_by_session.get(session.node, {}).get(session.session, set())
         for name in {*last_report.wants, *held_hosts}:
             shares, want = self._hosts[name].shares, last_report.wants.get(name)
-            is_changed = shares.set_wanted(key, None if want is None else want.wanted, at)
+            is_changed = shares.set_wanted(key, None if want is None else want.wanted, now_mono)
             if want is None or not want.is_pending:
                 is_changed = (
-                    shares.acknowledge_version(key, acknowledged_version, at, None if want is None else want.in_use)
+                    shares.acknowledge_version(
+                        key, acknowledged_version, now_mono, None if want is None else want.in_use
+                    )
                     or is_changed
                 )
             if is_changed:
@@ -168,11 +172,11 @@ class GrantLedger:
             if key in shares.holders:
                 self._hosts_by_session[session.node][session.session].add(name)
 
-    def _end_sessions(self, node: NodeId, except_session: int | None, at: float, within_s: float) -> None:
+    def _end_sessions(self, node: NodeId, except_session: int | None, now_mono: float, within_s: float) -> None:
         for session, names in self._hosts_by_session.get(node, {}).items():
             if session != except_session:
                 self._changed_hosts |= {
-                    name for name in names if self._hosts[name].shares.end_holder((node, session), at, within_s)
+                    name for name in names if self._hosts[name].shares.end_holder((node, session), now_mono, within_s)
                 }
         if node in self._sessions and self._sessions[node].session != except_session:
             del self._sessions[node]

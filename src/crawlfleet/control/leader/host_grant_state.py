@@ -27,7 +27,7 @@ RECENT_SPANS = 3
 
 
 class HostGrantState:
-    def __init__(self, host: Host, at: float) -> None:
+    def __init__(self, host: Host, now_mono: float) -> None:
         self.host = host
         self.shares: HostShares[SessionKey] = HostShares()
         self.due_at: float | None = None
@@ -35,15 +35,15 @@ class HostGrantState:
         self._stored_shares: dict[SessionKey, HostShare] = {}
         """Shares as the store has them."""
         self._counted_totals: dict[SessionKey, tuple[int, int, int]] = {}
-        self._counted_at = at
+        self._counted_at = now_mono
         self._recent_counts: deque[tuple[float, int]] = deque(maxlen=RECENT_SPANS)
 
-    def load_share(self, row: HostShare, at: float) -> None:
+    def load_share(self, row: HostShare, now_mono: float) -> None:
         key = (row.node, row.session)
         self._stored_shares[key] = row
         self._counted_totals[key] = row.counted
         self.shares.holders[key] = HolderShare(
-            wanted=row.wanted, current=row.current, may_use=row.may_use, since=at, cut_version=row.cut_version
+            wanted=row.wanted, current=row.current, may_use=row.may_use, since=now_mono, cut_version=row.cut_version
         )
 
     def apply_settings(self, host: Host) -> None:
@@ -82,19 +82,19 @@ class HostGrantState:
         self.shares.away_until = backoff.until if is_away else 0
         return event
 
-    def divide_budget(self, version_of: Callable[[SessionKey], int], now: Instant, at: float) -> set[SessionKey]:
+    def divide_budget(self, version_of: Callable[[SessionKey], int], now: Instant, now_mono: float) -> set[SessionKey]:
         """Divide the pool among the holders; returns those whose grant changed."""
-        self.shares.release_freed(at)
-        changed = self.shares.divide_pool(at, {key: version_of(key) for key in self.shares.holders})
-        times = [due_at for due_at in (self.shares.next_due_at(at),) if due_at is not None]
+        self.shares.release_freed(now_mono)
+        changed = self.shares.divide_pool(now_mono, {key: version_of(key) for key in self.shares.holders})
+        times = [due_at for due_at in (self.shares.next_due_at(now_mono),) if due_at is not None]
         backoff = self.host.backoff
         if backoff.level:
             wait_ms = backoff.until - now if backoff.is_on(now) else QUIET_MS
-            times.append(at + wait_ms / 1000)
+            times.append(now_mono + wait_ms / 1000)
         self.due_at = min(times, default=None)
         return changed
 
-    def add_request_counts(self, wants: Mapping[SessionKey, HostWantBody], now: Instant, at: float) -> None:
+    def add_request_counts(self, wants: Mapping[SessionKey, HostWantBody], now: Instant, now_mono: float) -> None:
         """Add what sessions counted since the last time; they report sums since they began."""
         sums = [0, 0, 0]
         for key, want in wants.items():
@@ -104,8 +104,8 @@ class HostGrantState:
             for index in range(3):
                 sums[index] += max(0, totals[index] - baseline[index])
             self._counted_totals[key] = totals
-        host, span_s = self.host, max(0.001, at - self._counted_at)
-        self._counted_at = at
+        host, span_s = self.host, max(0.001, now_mono - self._counted_at)
+        self._counted_at = now_mono
         self._recent_counts.append((span_s, sums[0]))
         recent = round(
             1000 * sum(count for _, count in self._recent_counts) / sum(span for span, _ in self._recent_counts)

@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 
 
-class Lead:
+class LeadershipState:
     def __init__(self) -> None:
         self._term: int | None = None
-        self._has_won = asyncio.Event()
+        self._is_leading = asyncio.Event()
 
     @property
     def term(self) -> int | None:
         return self._term
 
-    def won(self, term: int) -> None:
+    def start_term(self, term: int) -> None:
         self._term = term
-        self._has_won.set()
+        self._is_leading.set()
 
-    async def until_won(self) -> None:
-        await self._has_won.wait()
+    async def wait_for_term(self) -> None:
+        await self._is_leading.wait()
 
-    def lost(self, term: int | None = None) -> None:
+    def end_term(self, term: int | None = None) -> None:
         """End `term`, or the current one if none is named. A newer term that was won meanwhile stands."""
         if term is None or term == self._term:
             self._term = None
-            self._has_won.clear()
+            self._is_leading.clear()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
-from crawlfleet.control.leader.slot_ledger import Ledger
+from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.model.node import Cluster, Node
 from crawlfleet.model.status import ClusterStatus
 from crawlfleet.ports.node_store import NodeStore
@@ -23,19 +23,21 @@ class _NodeStateStore(TaskStore, ReadyTasks, NodeStore, Protocol):
     pass
 
 
-def node_state(node: Node, clusters: Mapping[str, Cluster], ledger: Ledger, at: float = math.inf) -> NodeState:
-    """The state of one node. `now_mono` is the leader's monotonic time; without it, a node on trial is due for a task."""
+def node_state(
+    node: Node, clusters: Mapping[str, Cluster], ledger: SlotLedger, now_mono: float = math.inf
+) -> NodeState:
+    """The state of one node. `now_mono` is the leader's monotonic time; without it, a node on trial is due a task."""
     cluster = clusters.get(node.description.cluster)
     on_trial = is_on_trial(node)
     if on_trial:
-        slots = trial_slots(len(ledger.held(node.id)), ledger.waited_s(node.id, at))
+        slots = trial_slots(len(ledger.holds_on(node.id)), ledger.since_assignment_s(node.id, now_mono))
         node = replace(node, slots_wanted=min(node.slots, slots))
     return NodeState(
         node=node,
         cluster_status=cluster.status if cluster else ClusterStatus.ACTIVE,
         cluster_project=cluster.project if cluster else None,
-        held=len(ledger.held(node.id)),
-        reserved=ledger.reserved(node.id),
+        held=len(ledger.holds_on(node.id)),
+        reserved=ledger.reserved_on(node.id),
         is_on_trial=on_trial,
     )
 
@@ -47,9 +49,9 @@ async def node_states(store: _NodeStateStore, configure: Configure) -> list[Node
     held = await store.held([node.id for node in nodes])
     rows = [row for tasks in held.values() for row in tasks]
     lanes = {lane.id: lane for lane in await store.lanes(sorted({row.lane for row in rows}))}
-    ledger = Ledger()
+    ledger = SlotLedger()
     for row in rows:
-        ledger.hold(row.node, row.execution, lanes[row.lane].requirement, at=0.0)
+        ledger.hold_one(row.node, row.execution, lanes[row.lane].requirement, now_mono=0.0)
     states = [node_state(node, clusters, ledger) for node in nodes]
     share_machines(states)
     return states

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from crawlfleet.control.leader.evidence_cache import Knowing
-from crawlfleet.control.leader.failed_node_memory import Avoided
-from crawlfleet.control.leader.strategy_registry import StrategyBook
+from crawlfleet.control.leader.evidence_cache import EvidenceCache
+from crawlfleet.control.leader.failed_node_memory import FailedNodeMemory
+from crawlfleet.control.leader.strategy_registry import StrategyRegistry
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
-    knowing: Knowing
-    strategies: StrategyBook = field(default_factory=StrategyBook)
-    avoided: Avoided = field(default_factory=Avoided)
+class PlacementContext:
+    evidence: EvidenceCache
+    strategies: StrategyRegistry = field(default_factory=StrategyRegistry)
+    failed_nodes: FailedNodeMemory = field(default_factory=FailedNodeMemory)

@@ -32,12 +32,12 @@ from crawlfleet.ports.broker import (
 )
 from crawlfleet.ports.clock import Clock
 
-FRESH_S = 1.0
+MAX_AGE_S = 1.0
 
 log = structlog.get_logger()
 
 
-class _Store(Protocol):
+class _QueueStore(Protocol):
     async def queues(self) -> list[Queue]: ...
 
     async def lanes(self, ids: Sequence[LaneId]) -> list[Lane]: ...
@@ -46,14 +46,14 @@ class _Store(Protocol):
 class QueueOrders:
     """The queues that are last in first out, at most a second old."""
 
-    def __init__(self, store: _Store, clock: Clock) -> None:
+    def __init__(self, store: _QueueStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._lifo: frozenset[str] = frozenset()
         self._read_at: float | None = None
-        self._look = SingleFlight(self._read, "orders of queues")
+        self._refresh_queues = SingleFlight(self._read_queues, "orders of queues")
 
-    def learn(self, queues: Iterable[Queue]) -> frozenset[str]:
+    def update_queues(self, queues: Iterable[Queue]) -> frozenset[str]:
         """Update from all queues; returns the names of those that are last in first out."""
         self._lifo = frozenset(queue.name for queue in queues if queue.is_lifo)
         self._read_at = self._clock.monotonic()
@@ -62,10 +62,10 @@ class QueueOrders:
     def is_lifo(self, lane: Lane) -> bool:
         return lane.queue in self._lifo
 
-    async def lifo_among(self, lanes: Sequence[LaneId]) -> set[LaneId]:
+    async def lifo_lanes(self, lanes: Sequence[LaneId]) -> set[LaneId]:
         try:
-            if self._read_at is None or self._clock.monotonic() - self._read_at >= FRESH_S:
-                await self._look()
+            if self._read_at is None or self._clock.monotonic() - self._read_at >= MAX_AGE_S:
+                await self._refresh_queues()
             if not self._lifo:
                 return set()
             return {lane.id for lane in await self._store.lanes(lanes) if lane.queue in self._lifo}
@@ -74,8 +74,8 @@ class QueueOrders:
             log.debug("order_unknown", error=repr(exc))
             return set()
 
-    async def _read(self) -> None:
-        self.learn(await self._store.queues())
+    async def _read_queues(self) -> None:
+        self.update_queues(await self._store.queues())
 
 
 class OrderedReady:
@@ -88,15 +88,15 @@ class OrderedReady:
         return self._broker.ready
 
     async def offer(self, ready: Mapping[LaneId, Sequence[TaskId]]) -> None:
-        if lifo := await self._orders.lifo_among(list(ready)):
-            ready = {lane: _negated(tasks) if lane in lifo else tasks for lane, tasks in ready.items()}
+        if lifo := await self._orders.lifo_lanes(list(ready)):
+            ready = {lane: _negate_ids(tasks) if lane in lifo else tasks for lane, tasks in ready.items()}
         await self._index.offer(ready)
 
     async def windows(self) -> list[Window]:
-        return _told(await self._index.windows())
+        return _with_positive_heads(await self._index.windows())
 
     async def changed(self) -> list[Window]:
-        return _told(await self._index.changed())
+        return _with_positive_heads(await self._index.changed())
 
     async def take(self, wants: Mapping[LaneId, int]) -> dict[LaneId, list[TaskId]]:
         taken = await self._index.take(wants)
@@ -107,11 +107,11 @@ class OrderedReady:
         return taken
 
     async def refill(self, lane: LaneId, heads: Sequence[TaskId], is_deep: bool) -> None:
-        is_lifo = await self._orders.lifo_among([lane])
-        await self._index.refill(lane, _negated(heads) if is_lifo else heads, is_deep)
+        is_lifo = await self._orders.lifo_lanes([lane])
+        await self._index.refill(lane, _negate_ids(heads) if is_lifo else heads, is_deep)
 
     async def discard(self, tasks: Sequence[tuple[LaneId, TaskId]]) -> None:
-        if lifo := await self._orders.lifo_among([lane for lane, _ in tasks]):
+        if lifo := await self._orders.lifo_lanes([lane for lane, _ in tasks]):
             tasks = [(lane, -task if lane in lifo else task) for lane, task in tasks]
         await self._index.discard(tasks)
 
@@ -164,9 +164,9 @@ class OrderedBroker:
         await self._broker.close()
 
 
-def _negated(tasks: Sequence[TaskId]) -> list[TaskId]:
+def _negate_ids(tasks: Sequence[TaskId]) -> list[TaskId]:
     return [-task for task in tasks]
 
 
-def _told(windows: list[Window]) -> list[Window]:
+def _with_positive_heads(windows: list[Window]) -> list[Window]:
     return [window._replace(head=-window.head) if window.head < 0 else window for window in windows]

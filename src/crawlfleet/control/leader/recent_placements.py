@@ -27,29 +27,30 @@ class RecentPlacements:
         self._placements: dict[TaskId, _Placement] = {}
         """Placements by task, oldest first."""
 
-    def note(self, assignments: Iterable[Assignment], at: float) -> None:
+    def record_placements(self, assignments: Iterable[Assignment], now_mono: float) -> None:
         for assignment in assignments:
             self._placements.pop(assignment.task, None)
-            self._placements[assignment.task] = _Placement(assignment.node, assignment.session, at)
+            self._placements[assignment.task] = _Placement(assignment.node, assignment.session, now_mono)
 
-    def forget_before(self, at: float) -> None:
+    def forget_before(self, now_mono: float) -> None:
         """Drop placements older than the pause: done in each pass, so that memory holds those of one second."""
         while self._placements:
             task, oldest = next(iter(self._placements.items()))
-            if oldest.placed_at > at - PAUSE_S:
+            if oldest.placed_at > now_mono - PAUSE_S:
                 return
             del self._placements[task]
 
-    def nodes(self, tasks: Iterable[TaskId]) -> dict[TaskId, NodeId]:
+    def recent_nodes(self, tasks: Iterable[TaskId]) -> dict[TaskId, NodeId]:
         """The node of each task that was placed within the last second."""
         return {task: self._placements[task].node for task in tasks if task in self._placements}
 
-    def bounces(self, assignments: Sequence[Assignment]) -> set[TaskId]:
+    def bounced_tasks(self, assignments: Sequence[Assignment]) -> set[TaskId]:
         """The tasks that would go back to the session they just came from."""
         return {
-            one.task
-            for one in assignments
-            if (known := self._placements.get(one.task)) and (known.node, known.session) == (one.node, one.session)
+            assignment.task
+            for assignment in assignments
+            if (placement := self._placements.get(assignment.task))
+            and (placement.node, placement.session) == (assignment.node, assignment.session)
         }
 
     def clear(self) -> None:

@@ -8,39 +8,39 @@ import structlog
 
 from crawlfleet.model import limits
 from crawlfleet.model.event import EventBatch, Kind
-from crawlfleet.scheduling.placement.strategies import BUILT_IN, DEFAULT_STRATEGY, Guarded, Make
+from crawlfleet.scheduling.placement.strategies import BUILT_IN, DEFAULT_STRATEGY, GuardedFactory, StrategyFactory
 
 log = structlog.get_logger()
 
-NAMES_MOST = 1_000
+MAX_REPORTED = 1_000
 """Limit on reported names: tasks may name strategies that do not exist, which must not fill the memory."""
 
 
-class StrategyBook:
-    """Strategies by name. A strategy that fails is reported once, as a log line and an event; tasks are still placed."""
+class StrategyRegistry:
+    """Strategies by name. One that fails is reported once, as a log line and an event; tasks are still placed."""
 
-    def __init__(self, own: Mapping[str, Make] | None = None) -> None:
-        guarded = {name: Guarded(name, make, self.failed) for name, make in (own or {}).items()}
-        self.makers: Mapping[str, Make] = {**BUILT_IN, **guarded}
-        self._told: set[str] = set()
-        self._news: list[EventBatch] = []
+    def __init__(self, own: Mapping[str, StrategyFactory] | None = None) -> None:
+        guarded = {name: GuardedFactory(name, make, self.report_failure) for name, make in (own or {}).items()}
+        self.factories: Mapping[str, StrategyFactory] = {**BUILT_IN, **guarded}
+        self._reported: set[str] = set()
+        self._pending_events: list[EventBatch] = []
 
-    def failed(self, name: str, why: str, used: str = DEFAULT_STRATEGY) -> None:
-        if name in self._told or len(self._told) >= NAMES_MOST:
+    def report_failure(self, name: str, error: str, used: str = DEFAULT_STRATEGY) -> None:
+        if name in self._reported or len(self._reported) >= MAX_REPORTED:
             return
-        self._told.add(name)
-        log.warning("strategy_failed", strategy=name, error=why, used=used)
-        shared = {"strategy": name, "error": why[: limits.MESSAGE_CHARS], "used": used}
-        self._news.append(EventBatch(Kind.STRATEGY_FAILED, shared=shared))
+        self._reported.add(name)
+        log.warning("strategy_failed", strategy=name, error=error, used=used)
+        shared = {"strategy": name, "error": error[: limits.MESSAGE_CHARS], "used": used}
+        self._pending_events.append(EventBatch(Kind.STRATEGY_FAILED, shared=shared))
 
-    def unknown(self, names: Iterable[str], used: str) -> None:
+    def report_unknown(self, names: Iterable[str], used: str) -> None:
         for name in names:
-            self.failed(name, "this master has no such strategy", used)
+            self.report_failure(name, "this master has no such strategy", used)
 
     @property
-    def news(self) -> list[EventBatch]:
+    def pending_events(self) -> list[EventBatch]:
         """Events that are not written yet; `drop_events` removes those that are."""
-        return list(self._news)
+        return list(self._pending_events)
 
-    def wrote(self, count: int) -> None:
-        del self._news[:count]
+    def drop_events(self, count: int) -> None:
+        del self._pending_events[:count]

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import structlog
 
-from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.errors import CrawlfleetError, NotLeader, Unavailable
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.clock import Clock
@@ -27,7 +27,7 @@ class Loop(ABC):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._pass_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self.passes = 0
         self.trouble: str | None = None
         """Why the store did not accept the last pass, in words for people."""
@@ -47,17 +47,17 @@ class Loop(ABC):
                 if self.trouble is None:
                     log.warning("loop_store_away", loop=self.name, error=str(exc))
             except CrawlfleetError as exc:
-                self.refused(exc)
+                self.handle_refusal(exc)
             except Exception:
                 # A bug in one pass must not end the loop that all tasks depend on: it is logged, and tried again.
                 log.exception("loop_failed", loop=self.name)
             if self.trouble is not None and trouble is None:
                 log.info("loop_store_back", loop=self.name)
             self.trouble = trouble
-            self._note_pass()
+            self._count_pass()
             await self.wait(pause_s)
 
-    def refused(self, exc: CrawlfleetError) -> None:
+    def handle_refusal(self, exc: CrawlfleetError) -> None:
         log.error("loop_refused", loop=self.name, error=str(exc))
 
     async def wait(self, pause_s: float) -> None:
@@ -67,15 +67,15 @@ class Loop(ABC):
         """Wait until `count` more passes that begin after now have ended."""
         # The pass under way may have begun before the change that the caller waits for.
         waiter = (self.passes + count + 1, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiter)
+        self._pass_waiters.append(waiter)
         try:
             await waiter[1]
         finally:
-            self._waiting.remove(waiter)
+            self._pass_waiters.remove(waiter)
 
-    def _note_pass(self) -> None:
+    def _count_pass(self) -> None:
         self.passes += 1
-        for target, future in self._waiting:
+        for target, future in self._pass_waiters:
             if self.passes >= target and not future.done():
                 future.set_result(None)
 
@@ -83,19 +83,19 @@ class Loop(ABC):
 class LeaderLoop(Loop):
     """A loop of the leader: its writes carry the term, and it rests while another master leads."""
 
-    def __init__(self, clock: Clock, lead: Lead) -> None:
+    def __init__(self, clock: Clock, leadership: LeadershipState) -> None:
         super().__init__(clock)
-        self.lead = lead
+        self.leadership = leadership
 
     async def run_once(self, now: Instant) -> object:
-        term = self.lead.term
+        term = self.leadership.term
         return None if term is None else await self.run_term(term, now)
 
     async def wait(self, pause_s: float) -> None:
-        if self.lead.term is None:
+        if self.leadership.term is None:
             # What the store did not accept was of a term that is over: another master writes now.
             self.trouble = None
-            await self.lead.until_won()
+            await self.leadership.wait_for_term()
         else:
             await super().wait(pause_s)
 
@@ -103,9 +103,9 @@ class LeaderLoop(Loop):
     async def run_term(self, term: int, now: Instant) -> object:
         """Run one pass under `term`."""
 
-    def refused(self, exc: CrawlfleetError) -> None:
+    def handle_refusal(self, exc: CrawlfleetError) -> None:
         if isinstance(exc, NotLeader):
             log.warning("term_over", loop=self.name, term=exc.term)
-            self.lead.lost(exc.term)
+            self.leadership.end_term(exc.term)
         else:
-            super().refused(exc)
+            super().handle_refusal(exc)

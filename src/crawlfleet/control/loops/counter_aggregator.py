@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.clock import Clock
@@ -12,16 +12,16 @@ from crawlfleet.ports.group_store import GroupStore
 from crawlfleet.ports.upkeep import Upkeep
 
 
-class _Counted(Upkeep, GroupStore, Protocol):
+class _CounterStore(Upkeep, GroupStore, Protocol):
     pass
 
 
-class Tallier(LeaderLoop):
+class CounterAggregator(LeaderLoop):
     name = "tallier"
     pause_s = 1.0
 
-    def __init__(self, *, store: _Counted, clock: Clock, lead: Lead) -> None:
-        super().__init__(clock, lead)
+    def __init__(self, *, store: _CounterStore, clock: Clock, leadership: LeadershipState) -> None:
+        super().__init__(clock, leadership)
         self._store = store
 
     async def run_term(self, term: int, now: Instant) -> object:

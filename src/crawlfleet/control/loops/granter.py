@@ -14,9 +14,9 @@ from random import Random
 from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
-from crawlfleet.control.leader.evidence_cache import Knowing
+from crawlfleet.control.leader.evidence_cache import EvidenceCache
 from crawlfleet.control.leader.grant_ledger import GrantLedger
-from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.model.evidence import EvidenceRow, Record
 from crawlfleet.model.host_budget import HostLimits
@@ -27,7 +27,7 @@ from crawlfleet.ports.broker import GRANTS, Broker, node_topic
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.host_store import GrantChange, HostNote, HostStore
 from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.scheduling.placement.evidence_subjects import host_of, recorded
+from crawlfleet.scheduling.placement.evidence_subjects import outcome_subjects, url_host
 
 MAX_PAUSE_S = 1.0
 MIN_GAP_S, MAX_GAP_S = 0.005, 0.05
@@ -50,23 +50,23 @@ class Granter(LeaderLoop):
         store: _GrantStore,
         broker: Broker,
         clock: Clock,
-        lead: Lead,
+        leadership: LeadershipState,
         rng: Random,
         configure: Configure,
-        knowing: Knowing,
+        evidence: EvidenceCache,
     ) -> None:
-        super().__init__(clock, lead)
+        super().__init__(clock, leadership)
         self._store = store
         self._broker = broker
         self._configure = configure
-        self._knowing = knowing
+        self._evidence_cache = evidence
         self._ledger = GrantLedger(rng)
         self._term: int | None = None
         self._gap_s = MAX_GAP_S
         self._counted_at = clock.monotonic()
 
     async def wait(self, pause_s: float) -> None:
-        if self.lead.term is None:
+        if self.leadership.term is None:
             await super().wait(pause_s)
             return
         await asyncio.sleep(self._gap_s)
@@ -76,24 +76,24 @@ class Granter(LeaderLoop):
             await self._broker.signals.wait(GRANTS, left_s)
 
     async def run_term(self, term: int, now: Instant) -> object:
-        at = self._clock.monotonic()
+        now_mono = self._clock.monotonic()
         if term != self._term:
             shares = await self._store.all_shares()
             names = {share.host for share in shares}
-            self._ledger.load_shares(shares, await self._store.hosts(sorted(names)) if names else {}, at)
+            self._ledger.load_shares(shares, await self._store.hosts(sorted(names)) if names else {}, now_mono)
         # Until the commit is known to have been made, the ledger may differ from the store.
         self._term = None
-        change = await self._decide_change(now, at)
+        change = await self._decide_change(now, now_mono)
         if change:
             learned = await self._store.put_grants(change, term, now)
             if learned:
-                self._knowing.folded(learned, term)
+                self._evidence_cache.apply_folded(learned, term)
             await self._broker.signals.wake([node_topic(node) for node, _, _ in change.versions])
         self._term = term
-        self._gap_s = pause_after_pass_s(self._clock.monotonic() - at)
+        self._gap_s = pause_after_pass_s(self._clock.monotonic() - now_mono)
         return None
 
-    async def _decide_change(self, now: Instant, at: float) -> GrantChange:
+    async def _decide_change(self, now: Instant, now_mono: float) -> GrantChange:
         reports = await self._store.host_look(now)
         change = GrantChange()
         if not (reports.sessions or reports.notes or len(self._ledger)):
@@ -102,21 +102,21 @@ class Granter(LeaderLoop):
         values = self._configure.known(DEFAULT_CLUSTER).values
         self._ledger.set_defaults(HostLimits(values["host_rate"], values["host_concurrency"], values["host_delay_s"]))
         if names := self._ledger.unknown_hosts(reports.sessions, reports.notes):
-            self._ledger.load_hosts(names, await self._store.hosts(sorted(names)), at)
-        self._ledger.apply_session_reports(reports.sessions, at)
+            self._ledger.load_hosts(names, await self._store.hosts(sorted(names)), now_mono)
+        self._ledger.apply_session_reports(reports.sessions, now_mono)
         self._ledger.apply_host_notes(reports.notes, now, change)
         change.evidence += await self._block_evidence(reports.notes, now)
-        if at - self._counted_at >= COUNT_INTERVAL_S:
-            self._counted_at = at
-            self._ledger.add_request_counts(now, at)
-        self._ledger.divide_budgets(now, at, change)
+        if now_mono - self._counted_at >= COUNT_INTERVAL_S:
+            self._counted_at = now_mono
+            self._ledger.add_request_counts(now, now_mono)
+        self._ledger.divide_budgets(now, now_mono, change)
         for event in change.events:
             log.info(event.kind, **event.shared)
         return change
 
     async def _block_evidence(self, notes: Sequence[HostNote], now: Instant) -> list[EvidenceRow]:
         """Evidence on blocks that executions survived; an execution that ends as blocked is evidence by its end."""
-        blocks = [(note.node, host_of(f"//{note.host}")) for note in notes if note.kind is HostNews.BLOCKED]
+        blocks = [(note.node, url_host(f"//{note.host}")) for note in notes if note.kind is HostNews.BLOCKED]
         if not blocks:
             return []
         nodes = await self._store.nodes(sorted({node for node, _ in blocks if node is not None}))
@@ -126,7 +126,7 @@ class Granter(LeaderLoop):
             EvidenceRow(node, subject, addresses[node], block)
             for node, host in blocks
             if node is not None and node in addresses
-            for subject in recorded({}, host)
+            for subject in outcome_subjects({}, host)
         ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop
 from crawlfleet.model.host_stats import ALL_HOSTS, answers, unreached
 from crawlfleet.model.instants import Instant
@@ -13,12 +13,12 @@ from crawlfleet.scheduling.nodes.node_faults import HostReach
 BATCHES = 100
 
 
-class FigureTallier(LeaderLoop):
+class HostStatsAggregator(LeaderLoop):
     name = "figure_tallier"
     pause_s = 2.0
 
-    def __init__(self, *, store: HostFigureStore, clock: Clock, lead: Lead, reach: HostReach) -> None:
-        super().__init__(clock, lead)
+    def __init__(self, *, store: HostFigureStore, clock: Clock, leadership: LeadershipState, reach: HostReach) -> None:
+        super().__init__(clock, leadership)
         self._store = store
         self._reach = reach
         """Record of which nodes reach which hosts, for the judgement of their health."""
@@ -26,10 +26,10 @@ class FigureTallier(LeaderLoop):
     async def run_term(self, term: int, now: Instant) -> bool:
         """Fold one batch; True if there may be more."""
         folded = await self._store.fold_figures(term, now, BATCHES)
-        at = self._clock.monotonic()
+        now_mono = self._clock.monotonic()
         for batch in folded:
             if batch.node is not None:
                 for host, figures in batch.hosts:
                     if host != ALL_HOSTS:
-                        self._reach.observe(batch.node, host, answers(figures), unreached(figures), at)
+                        self._reach.record_requests(batch.node, host, answers(figures), unreached(figures), now_mono)
         return len(folded) >= BATCHES

@@ -16,7 +16,7 @@ from crawlfleet.ports.leadership import Leadership
 AHEAD_MS = 60_000
 
 
-class IdKeeper(Loop):
+class IdSlotKeeper(Loop):
     name = "id_keeper"
     pause_s = 10.0
 

@@ -7,7 +7,7 @@ frozen instead, every write it tries after waking fails by its term.
 
 from __future__ import annotations
 
-from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import Loop, log
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.instants import Instant
@@ -21,32 +21,32 @@ class Leader(Loop):
     name = "leader"
     pause_s = 1.0
 
-    def __init__(self, *, store: Leadership, clock: Clock, lead: Lead, holder: str) -> None:
+    def __init__(self, *, store: Leadership, clock: Clock, leadership: LeadershipState, holder: str) -> None:
         super().__init__(clock)
         self._store = store
-        self._lead = lead
+        self._leadership = leadership
         self._holder = holder
-        self._seen: LeaderRow | None = None
-        self._seen_at = 0.0
+        self._last_row: LeaderRow | None = None
+        self._last_row_at = 0.0
         self._beat_at = 0.0
 
     async def run_once(self, now: Instant) -> object:
-        term = self._lead.term
+        term = self._leadership.term
         if term is not None:
-            await self._keep(term)
+            await self._renew_term(term)
         else:
-            await self._watch(now)
+            await self._watch_leader(now)
         return None
 
     async def resign(self) -> None:
         """Hand over at once: the next challenger need not wait."""
-        term = self._lead.term
-        self._lead.lost()
+        term = self._leadership.term
+        self._leadership.end_term()
         if term is not None:
             await self._store.resign(term)
 
-    async def _keep(self, term: int) -> None:
-        at = self._clock.monotonic()
+    async def _renew_term(self, term: int) -> None:
+        now_mono = self._clock.monotonic()
         try:
             is_ours = await self._store.beat(term)
         except Unavailable:
@@ -54,33 +54,33 @@ class Leader(Loop):
                 self._step_down(term, "the store did not take a beat")
             raise
         if is_ours:
-            self._beat_at = at
+            self._beat_at = now_mono
         else:
             self._step_down(term, "another master leads")
 
     def _step_down(self, term: int, reason: str) -> None:
         log.warning("stepped_down", term=term, holder=self._holder, reason=reason)
-        self._lead.lost(term)
-        self._seen = None
+        self._leadership.end_term(term)
+        self._last_row = None
 
-    async def _watch(self, now: Instant) -> None:
+    async def _watch_leader(self, now: Instant) -> None:
         row = await self._store.leader()
-        at = self._clock.monotonic()
+        now_mono = self._clock.monotonic()
         if row.holder == self._holder:
             # Our campaign was committed though its answer was lost, or we stepped down and no other master followed:
             # the term is ours once the store accepts a beat.
             if await self._store.beat(row.term):
-                self._win(row.term)
+                self._start_term(row.term)
             return
-        if row != self._seen:
-            self._seen, self._seen_at = row, at
-        if not row.holder or at - self._seen_at >= SILENCE_S:
+        if row != self._last_row:
+            self._last_row, self._last_row_at = row, now_mono
+        if not row.holder or now_mono - self._last_row_at >= SILENCE_S:
             term = await self._store.campaign(self._holder, row, now)
             if term is not None:
-                self._win(term)
+                self._start_term(term)
 
-    def _win(self, term: int) -> None:
+    def _start_term(self, term: int) -> None:
         log.info("leads", term=term, holder=self._holder)
         self._beat_at = self._clock.monotonic()
-        self._seen = None
-        self._lead.won(term)
+        self._last_row = None
+        self._leadership.start_term(term)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from crawlfleet.control.admin.cluster_config import HEALTH_PREFIX, Configure
-from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
@@ -18,7 +18,7 @@ from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import HealthChange, NodeStore
 from crawlfleet.scheduling.nodes.health import HealthState, Thresholds, next_health, stored_health
-from crawlfleet.scheduling.nodes.node_faults import HostReach, NodeFaults, ProcessFaults, Silence
+from crawlfleet.scheduling.nodes.node_faults import HostReach, NodeFaults, ProcessFaults, SilenceDetector
 
 SAMPLE_S = 60.0
 _WATCHED = (NodeStatus.ONLINE, NodeStatus.MAINTENANCE)
@@ -30,34 +30,41 @@ class NodeWatcher(LeaderLoop):
     pause_s = 2.0
 
     def __init__(
-        self, *, store: NodeStore, broker: Broker, clock: Clock, lead: Lead, configure: Configure, reach: HostReach
+        self,
+        *,
+        store: NodeStore,
+        broker: Broker,
+        clock: Clock,
+        leadership: LeadershipState,
+        configure: Configure,
+        reach: HostReach,
     ) -> None:
-        super().__init__(clock, lead)
+        super().__init__(clock, leadership)
         self._store = store
         self._broker = broker
         self._configure = configure
         self._reach = reach
         self._processes = ProcessFaults()
-        self._silence = Silence()
+        self._silence = SilenceDetector()
         self._states: dict[NodeId, HealthState] = {}
         self._sampled_at = float("-inf")
 
     async def run_term(self, term: int, now: Instant) -> object:
-        at = self._clock.monotonic()
+        now_mono = self._clock.monotonic()
         await self._configure.refresh()
         nodes = [
             node
             for node in await self._store.nodes()
             if node.status in _WATCHED and node.is_session_open and node.measurement
         ]
-        before = self._known_states(nodes)
-        faults = self._faults(nodes, at)
+        before = self._remembered_states(nodes)
+        faults = self._faults(nodes, now_mono)
         states: dict[NodeId, HealthState] = {}
         changes = []
         for node in nodes:
             assert node.measurement is not None
             thresholds = health_thresholds(self._configure.known(node.description.cluster).values)
-            state = next_health(before[node.id], node.measurement, at, thresholds, faults[node.id])
+            state = next_health(before[node.id], node.measurement, now_mono, thresholds, faults[node.id])
             states[node.id] = state
             if state.status is not node.health or _summary(state.details) != _summary(node.health_details):
                 changes.append(HealthChange(node.id, node.health, state.status, state.details))
@@ -66,37 +73,37 @@ class NodeWatcher(LeaderLoop):
         if any(change.health is not change.had for change in changes):
             # Before anything more is placed by the old judgement.
             await self._broker.signals.wake([LOOK, LEADER])
-        if at - self._sampled_at >= SAMPLE_S:
+        if now_mono - self._sampled_at >= SAMPLE_S:
             samples = [(node.id, _encode(node.measurement)) for node in nodes]
             if samples:
                 await self._store.note_heartbeats(samples, term, now)
-            self._sampled_at = at
+            self._sampled_at = now_mono
         return None
 
-    def _known_states(self, nodes: Sequence[Node]) -> dict[NodeId, HealthState]:
+    def _remembered_states(self, nodes: Sequence[Node]) -> dict[NodeId, HealthState]:
         """The remembered state of each node, as far as the store still agrees with it."""
         ids = {node.id for node in nodes}
-        self._processes.keep(ids)
-        self._reach.keep(ids)
-        known = {}
+        self._processes.keep_nodes(ids)
+        self._reach.keep_nodes(ids)
+        states = {}
         for node in nodes:
             state = self._states.get(node.id)
             if state is None or state.status is not node.health:
                 state = stored_health(node)
                 if node.health is Health.UNKNOWN:
                     # Its health was cleared by a person or by a new session: so is what it was based on.
-                    self._processes.forget(node.id)
-                    self._reach.forget(node.id)
-            known[node.id] = state
-        return known
+                    self._processes.forget_node(node.id)
+                    self._reach.forget_node(node.id)
+            states[node.id] = state
+        return states
 
-    def _faults(self, nodes: Sequence[Node], at: float) -> dict[NodeId, NodeFaults]:
+    def _faults(self, nodes: Sequence[Node], now_mono: float) -> dict[NodeId, NodeFaults]:
         for node in nodes:
             if node.measurement is not None:
-                self._processes.observe(node.id, node.measurement.ends, at)
-        crash_rates, network_rates = self._processes.rates(at), self._reach.rates(at)
+                self._processes.record_ends(node.id, node.measurement.ends, now_mono)
+        crash_rates, network_rates = self._processes.fault_rates(now_mono), self._reach.fault_rates(now_mono)
         renewals = {node.id: (node.session, node.renewals, node.description.lease_ms / 1000) for node in nodes}
-        silent = self._silence.silent_nodes(renewals, at)
+        silent = self._silence.silent_nodes(renewals, now_mono)
         return {
             node.id: NodeFaults(crash_rates.get(node.id, 0.0), network_rates.get(node.id, 0.0), node.id in silent)
             for node in nodes

@@ -1,7 +1,7 @@
 """Deletes what is past its retention, a little at a time: rows, and then the result chunks of deleted tasks.
 
-Age is judged only by a clock that is trusted (see `scheduling.nodes.clock_trust`). On a database with a clock of its own
-the earlier of the two clocks counts: a clock that is ahead deletes nothing.
+Age is judged only by a clock that is trusted (see `scheduling.nodes.clock_trust`). On a database with a clock of its
+own the earlier of the two clocks counts: a clock that is ahead deletes nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from crawlfleet.control.leader.lane_sweep import LaneSweep
-from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.ports.chunk_store import ChunkStore
@@ -23,7 +23,7 @@ from crawlfleet.ports.upkeep import KEEP_AUDIT_MS, PruneCursor, Upkeep
 from crawlfleet.scheduling.nodes.clock_trust import ClockTrust
 
 BATCH = 1_000
-HOSTS_EVERY_S = 600.0
+HOSTS_INTERVAL_S = 600.0
 """Seconds between two scans of the hosts, which have no index by age."""
 _DAY_MS = 86_400_000
 KEEP_HOSTS_MS = 30 * _DAY_MS
@@ -38,7 +38,7 @@ class Retention:
     """Time that products are kept after they were found to be gone; None: for ever."""
 
 
-class _Store(Upkeep, LaneUpkeep, HostFigureStore, HostStore, Protocol):
+class _PruneStore(Upkeep, LaneUpkeep, HostFigureStore, HostStore, Protocol):
     pass
 
 
@@ -49,14 +49,14 @@ class Pruner(LeaderLoop):
     def __init__(
         self,
         *,
-        store: _Store,
+        store: _PruneStore,
         clock: Clock,
-        lead: Lead,
+        leadership: LeadershipState,
         retention: Retention | None = None,
         chunks: ChunkStore | None = None,
         database_clock: Callable[[], Awaitable[Instant | None]] | None = None,
     ) -> None:
-        super().__init__(clock, lead)
+        super().__init__(clock, leadership)
         self._store = store
         self._retention = retention or Retention()
         self._chunks = chunks
@@ -64,7 +64,7 @@ class Pruner(LeaderLoop):
         self._trust = ClockTrust()
         self._is_doubted = False
         self._cursor = PruneCursor()
-        self._hosts_at: float | None = None
+        self._hosts_pruned_at: float | None = None
         self._lanes = LaneSweep(store=store, clock=clock)
 
     async def run_term(self, term: int, now: Instant) -> bool:
@@ -80,15 +80,15 @@ class Pruner(LeaderLoop):
         believed = await self._believed_instant(term)
         if believed is None:
             return False
-        kept = self._retention
+        retention = self._retention
         pruned = await self._store.prune(
             term,
             believed,
-            kept.tasks_ms,
-            kept.events_ms,
+            retention.tasks_ms,
+            retention.events_ms,
             BATCH,
-            keep_audit_ms=kept.audit_ms,
-            keep_gone_ms=kept.gone_products_ms,
+            keep_audit_ms=retention.audit_ms,
+            keep_gone_ms=retention.gone_products_ms,
             after=self._cursor,
         )
         self._cursor = pruned.cursor
@@ -101,9 +101,9 @@ class Pruner(LeaderLoop):
         mark = await self._store.clock_mark()
         other = await self._database_clock() if self._database_clock is not None else None
         # Both at one moment: the calls above may take long.
-        own, at = self._clock.now(), self._clock.monotonic()
+        own, now_mono = self._clock.now(), self._clock.monotonic()
         wall = own if other is None else min(own, other)
-        if self._trust.observe(wall, at, mark):
+        if self._trust.observe(wall, now_mono, mark):
             if self._is_doubted and mark is not None:
                 log.info("clock_believed_again", wall=to_text(wall))
             self._is_doubted = False
@@ -120,17 +120,17 @@ class Pruner(LeaderLoop):
         return None
 
     async def _drop_hosts(self, term: int, now: Instant) -> bool:
-        at = self._clock.monotonic()
-        if self._hosts_at is not None and at - self._hosts_at < HOSTS_EVERY_S:
+        now_mono = self._clock.monotonic()
+        if self._hosts_pruned_at is not None and now_mono - self._hosts_pruned_at < HOSTS_INTERVAL_S:
             return False
         figures = await self._store.drop_figures(term, now, BATCH)
         hosts = await self._store.drop_hosts(term, now - KEEP_HOSTS_MS, BATCH)
         is_more = max(figures, hosts) >= BATCH
-        self._hosts_at = None if is_more else at
+        self._hosts_pruned_at = None if is_more else now_mono
         return is_more
 
     async def _remove_chunks(self, term: int) -> None:
-        """Remove the chunks on the list, which was written with the delete of the rows: no crash leaves files behind."""
+        """Remove the chunks on the list, which was written with the delete of the rows: a crash leaves no files."""
         while tasks := await self._store.unremoved_chunks(BATCH):
             if self._chunks is not None:
                 await self._chunks.drop(tasks)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-from crawlfleet.control.leader.leadership_state import Lead
-from crawlfleet.control.leader.slot_ledger import Ledger
+from crawlfleet.control.leader.leadership_state import LeadershipState
+from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.control.support.broker_hints import tell
 from crawlfleet.model.ids import TaskId, node_text
@@ -23,7 +23,7 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import LeaseRow, NodeStore
 from crawlfleet.ports.ready_tasks import HeldTask, ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
-from crawlfleet.scheduling.nodes.lease import LeaseBook
+from crawlfleet.scheduling.nodes.lease import LeaseTracker
 from crawlfleet.scheduling.tasks import task_state_machine
 
 OVERDUE_BATCH = 500
@@ -31,7 +31,7 @@ OVERDUE_BATCHES = 10
 """Batches of candidates that one pass looks at; the next pass goes on behind them."""
 
 
-class _Store(TaskStore, ReadyTasks, NodeStore, Protocol):
+class _ReapStore(TaskStore, ReadyTasks, NodeStore, Protocol):
     pass
 
 
@@ -48,32 +48,41 @@ class Reaper(LeaderLoop):
     name = "reaper"
     pause_s = 1.0
 
-    def __init__(self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, ledger: Ledger, rng: Random) -> None:
-        super().__init__(clock, lead)
+    def __init__(
+        self,
+        *,
+        store: _ReapStore,
+        broker: Broker,
+        clock: Clock,
+        leadership: LeadershipState,
+        ledger: SlotLedger,
+        rng: Random,
+    ) -> None:
+        super().__init__(clock, leadership)
         self._store = store
         self._broker = broker
         self._ledger = ledger
         self._rng = rng
         self._term: int | None = None
-        self._book: LeaseBook[LeaseRow] = LeaseBook()
+        self._leases: LeaseTracker[LeaseRow] = LeaseTracker()
         self._overdue_after: HeldTask | None = None
 
     async def run_term(self, term: int, now: Instant) -> ReapReport:
         if term != self._term:
             # A new leader has watched no node yet: every node gets a fresh lease before it is judged.
-            self._book, self._term = LeaseBook(), term
-        self._book.observe(await self._store.leases(), self._clock.monotonic())
+            self._leases, self._term = LeaseTracker(), term
+        self._leases.observe_leases(await self._store.leases(), self._clock.monotonic())
         sessions = 0
-        for lease in self._book.expired(self._clock.monotonic()):
-            sessions += await self._reap(lease, term, now)
+        for lease in self._leases.expired_leases(self._clock.monotonic()):
+            sessions += await self._end_session(lease, term, now)
         return ReapReport(sessions, await self._recall_overdue(term, now))
 
-    async def _reap(self, lease: LeaseRow, term: int, now: Instant) -> bool:
-        decide = task_state_machine.lose(f"{node_text(lease.node)} lost its lease", now, self._rng)
+    async def _end_session(self, lease: LeaseRow, term: int, now: Instant) -> bool:
+        decide = task_state_machine.lose_execution(f"{node_text(lease.node)} lost its lease", now, self._rng)
         applied = await self._store.end_session(
             lease.node, lease.session, NodeStatus.UNRESPONSIVE, decide, now, renewals=lease.renewals, term=term
         )
-        self._book.forget(lease.node)
+        self._leases.forget_node(lease.node)
         if applied is None:
             return False
         log.warning("lease_ended", node=node_text(lease.node), session=lease.session, tasks=len(applied.after))
@@ -95,15 +104,15 @@ class Reaper(LeaderLoop):
         return recalled
 
     async def _recall(self, candidates: Sequence[TaskId], term: int, now: Instant) -> int:
-        at = self._clock.monotonic()
+        now_mono = self._clock.monotonic()
         tasks = [
             row.id
             for row in (await self._store.live(candidates) if candidates else {}).values()
-            if self._ledger.held_for_s(row.node, row.execution, at)
+            if self._ledger.held_for_s(row.node, row.execution, now_mono)
             >= row.timeout_s + task_state_machine.DEADLINE_GRACE_S
         ]
         if not tasks:
             return 0
-        applied = await self._store.change(tasks, task_state_machine.overdue(now), now, term)
+        applied = await self._store.change(tasks, task_state_machine.recall_overdue(now), now, term)
         await tell(self._broker, applied)
         return len(applied.after)

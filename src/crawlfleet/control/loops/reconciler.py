@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from crawlfleet.control.leader.leadership_state import Lead
-from crawlfleet.control.leader.slot_ledger import Ledger
+from crawlfleet.control.leader.leadership_state import LeadershipState
+from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.broker import LEADER, Broker
@@ -16,7 +16,7 @@ from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
 
 
-class _Store(TaskStore, ReadyTasks, NodeStore, Protocol):
+class _ReconcileStore(TaskStore, ReadyTasks, NodeStore, Protocol):
     pass
 
 
@@ -37,8 +37,10 @@ class Reconciler(LeaderLoop):
     doubt_pause_s = 1.0
     """Pause while the broker is away or was emptied: no hint tells then which slots became free at other masters."""
 
-    def __init__(self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, ledger: Ledger) -> None:
-        super().__init__(clock, lead)
+    def __init__(
+        self, *, store: _ReconcileStore, broker: Broker, clock: Clock, leadership: LeadershipState, ledger: SlotLedger
+    ) -> None:
+        super().__init__(clock, leadership)
         self._store = store
         self._broker = broker
         self._ledger = ledger
@@ -57,11 +59,11 @@ class Reconciler(LeaderLoop):
 
     async def run_term(self, term: int, now: Instant) -> Drift:
         is_in_doubt, self._ledger.is_doubted = self._is_in_doubt(), False
-        before = self._ledger.pairs()
+        before = self._ledger.held_pairs()
         nodes = await self._store.nodes()
         held = await self._store.held([node.id for node in nodes])
         rows = {(node, row.execution): row for node, tasks in held.items() for row in tasks}
-        after = self._ledger.pairs()
+        after = self._ledger.held_pairs()
         # What changed between the two reads is work in progress; drift is what both agree on.
         surplus = (before & after) - rows.keys()
         missing = rows.keys() - before - after
@@ -70,12 +72,12 @@ class Reconciler(LeaderLoop):
         lanes = {lane.id: lane for lane in await self._store.lanes(sorted({rows[pair].lane for pair in missing}))}
         for node, execution in missing:
             lane = lanes[rows[node, execution].lane]
-            self._ledger.hold(node, execution, lane.requirement, self._clock.monotonic(), lane.project)
-        self._ledger.release(surplus)
+            self._ledger.hold_one(node, execution, lane.requirement, self._clock.monotonic(), lane.project)
+        self._ledger.release_all(surplus)
         drift = Drift(len(missing), len(surplus))
         self.drifted = Drift(self.drifted.missing + drift.missing, self.drifted.surplus + drift.surplus)
-        tell = log.info if is_in_doubt else log.warning
-        tell("ledger_drifted", missing=drift.missing, surplus=drift.surplus)
+        report = log.info if is_in_doubt else log.warning
+        report("ledger_drifted", missing=drift.missing, surplus=drift.surplus)
         if surplus:
             await self._broker.signals.wake([LEADER])
         return drift

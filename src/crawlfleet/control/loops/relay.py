@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.broker import Broker
@@ -16,8 +16,8 @@ class Relay(LeaderLoop):
     name = "relay"
     pause_s = 0.25
 
-    def __init__(self, *, store: EventStore, broker: Broker, clock: Clock, lead: Lead) -> None:
-        super().__init__(clock, lead)
+    def __init__(self, *, store: EventStore, broker: Broker, clock: Clock, leadership: LeadershipState) -> None:
+        super().__init__(clock, leadership)
         self._store = store
         self._broker = broker
 

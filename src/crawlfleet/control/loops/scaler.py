@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
-from crawlfleet.control.leader.exhausted_quotas import spent_today
-from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.exhausted_quotas import exhausted_daily_quotas
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.leader.node_states import node_state
-from crawlfleet.control.leader.slot_ledger import Ledger
+from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
@@ -25,16 +25,16 @@ from crawlfleet.ports.daily_quota_store import DailyStore
 from crawlfleet.ports.node_store import NodeStore, PlacementView
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.slots import SlotChange, SlotStore
-from crawlfleet.scheduling.nodes.slot_scaling import LoadLimits, LoadState, Seen, next_slots
+from crawlfleet.scheduling.nodes.slot_scaling import LoadLimits, LoadState, NodeLoad, next_slots
 from crawlfleet.scheduling.placement.filters import CLASS_FILTERS, NODE_FILTERS, Ask, NodeState, has_no_room
 from crawlfleet.scheduling.placement.shared_machines import share_machines
-from crawlfleet.scheduling.quotas.project_quota import allowances
+from crawlfleet.scheduling.quotas.project_quota import project_allowances
 
-_OTHERWISE_OPEN = (*CLASS_FILTERS, *NODE_FILTERS, has_no_room)
+_FILTERS_BUT_SLOTS = (*CLASS_FILTERS, *NODE_FILTERS, has_no_room)
 """All filters but the one on free slots."""
 
 
-class _Store(ReadyTasks, NodeStore, SlotStore, DailyStore, Protocol):
+class _ScaleStore(ReadyTasks, NodeStore, SlotStore, DailyStore, Protocol):
     pass
 
 
@@ -54,15 +54,15 @@ class Scaler(LeaderLoop):
     def __init__(
         self,
         *,
-        store: _Store,
+        store: _ScaleStore,
         broker: Broker,
         clock: Clock,
-        lead: Lead,
-        ledger: Ledger,
+        leadership: LeadershipState,
+        ledger: SlotLedger,
         configure: Configure,
         limits: LoadLimits | None = None,
     ) -> None:
-        super().__init__(clock, lead)
+        super().__init__(clock, leadership)
         self._store = store
         self._broker = broker
         self._ledger = ledger
@@ -73,50 +73,54 @@ class Scaler(LeaderLoop):
     async def run_term(self, term: int, now: Instant) -> ScaleReport:
         await self._configure.refresh()
         view = await self._store.placement_view()
-        following = [node for node in view.nodes if self._is_followed(node)]
+        following = [node for node in view.nodes if self._follows_load(node)]
         if not following:
             self._states.clear()
             return ScaleReport()
-        asks = await self._asks(view, now)
+        asks = await self._waiting_asks(view, now)
         clusters = {cluster.name: cluster for cluster in view.clusters}
         states = {node.id: node_state(self._configure.sized(node), clusters, self._ledger) for node in view.nodes}
         share_machines(list(states.values()))
-        judged = {node.id: self._judged(node, states[node.id], asks) for node in following}
-        report = await self._write([change for _, change in judged.values() if change is not None], term, now)
+        judged = {node.id: self._judge_node(node, states[node.id], asks) for node in following}
+        report = await self._write_changes([change for _, change in judged.values() if change is not None], term, now)
         # Only now: a change that could not be written is judged again.
         self._states = {node: state for node, (state, _) in judged.items()}
         return report
 
-    def _is_followed(self, node: Node) -> bool:
+    def _follows_load(self, node: Node) -> bool:
         is_there = node.status is NodeStatus.ONLINE and node.is_session_open and node.measurement is not None
         return is_there and not node.description.is_pull_only and self._configure.follows_load(node)
 
-    async def _asks(self, view: PlacementView, now: Instant) -> Sequence[Ask]:
+    async def _waiting_asks(self, view: PlacementView, now: Instant) -> Sequence[Ask]:
         """The classes of tasks that wait and may run, each once."""
         lanes, paused = await self._store.lanes(list(view.ready_heads)), view.paused_queues
         overcommit = self._configure.known(DEFAULT_CLUSTER).values["overcommit"]
-        spent = await spent_today(self._store, view.projects, now)
-        left = allowances(view.projects, self._ledger.use, spent)
-        asks = {Ask(one.requirement, one.project, overcommit) for one in lanes if one.queue not in paused}
-        return [ask for ask in asks if ask.project not in left or left[ask.project].fit(ask.requirement)]
+        exhausted = await exhausted_daily_quotas(self._store, view.projects, now)
+        allowances_left = project_allowances(view.projects, self._ledger.project_use, exhausted)
+        asks = {Ask(lane.requirement, lane.project, overcommit) for lane in lanes if lane.queue not in paused}
+        return [
+            ask
+            for ask in asks
+            if ask.project not in allowances_left or allowances_left[ask.project].count_allowed(ask.requirement)
+        ]
 
-    def _judged(self, node: Node, state: NodeState, asks: Sequence[Ask]) -> tuple[LoadState, SlotChange | None]:
+    def _judge_node(self, node: Node, state: NodeState, asks: Sequence[Ask]) -> tuple[LoadState, SlotChange | None]:
         assert node.measurement is not None
         is_full = state.held >= state.slots
-        is_wanted = is_full and any(not any(refuses(state, ask) for refuses in _OTHERWISE_OPEN) for ask in asks)
+        is_wanted = is_full and any(not any(refuses(state, ask) for refuses in _FILTERS_BUT_SLOTS) for ask in asks)
         values = self._configure.known(node.description.cluster).values
         bounds = values["slots_min"], values["slots_max"]
-        seen = Seen(node.measurement, state.slots, is_full, is_wanted)
-        at = self._clock.monotonic()
-        load, resize = next_slots(self._states.get(node.id, LoadState()), seen, at, bounds, self._limits)
+        node_load = NodeLoad(node.measurement, state.slots, is_full, is_wanted)
+        now_mono = self._clock.monotonic()
+        load, resize = next_slots(self._states.get(node.id, LoadState()), node_load, now_mono, bounds, self._limits)
         return load, None if resize is None else SlotChange(node.id, state.slots, resize.slots, resize.reason)
 
-    async def _write(self, changes: Sequence[SlotChange], term: int, now: Instant) -> ScaleReport:
+    async def _write_changes(self, changes: Sequence[SlotChange], term: int, now: Instant) -> ScaleReport:
         changed = await self._store.scale_slots(changes, term, now)
         if not changed:
             return ScaleReport()
         await self._broker.signals.wake([*(node_topic(node) for node in sorted(changed)), LOOK, LEADER])
-        raised = sum(one.slots > one.had for one in changes if one.node in changed)
+        raised = sum(change.slots > change.had for change in changes if change.node in changed)
         report = ScaleReport(raised, len(changed) - raised)
         log.info("slots_scaled", raised=report.raised, lowered=report.lowered)
         return report

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.control.support.broker_hints import tell, tell_ready
 from crawlfleet.control.tasks.submit import Submit
@@ -18,27 +18,29 @@ from crawlfleet.model.schedule import Plan, Schedule
 from crawlfleet.ports.broker import SCHEDULES, Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.schedule_store import Firing, ScheduleStore
-from crawlfleet.scheduling.schedules.ticks import plan
+from crawlfleet.scheduling.schedules.ticks import plan_ticks
 from crawlfleet.wire.tasks import read_task
 
 BATCH = 500
-TICKS_MOST = 2_000
+MAX_TICKS = 2_000
 """Limit on the ticks in one transaction: leases must not wait behind it."""
 
 
-class _Turn(NamedTuple):
+class _DueSchedule(NamedTuple):
     schedule: Schedule
     plan: Plan
     ticks: Sequence[Instant]
     """Ticks of the plan, and the one that was held."""
 
 
-class Firer(LeaderLoop):
+class ScheduleFirer(LeaderLoop):
     name = "firer"
     pause_s = 1.0
 
-    def __init__(self, *, store: ScheduleStore, broker: Broker, clock: Clock, lead: Lead, submit: Submit) -> None:
-        super().__init__(clock, lead)
+    def __init__(
+        self, *, store: ScheduleStore, broker: Broker, clock: Clock, leadership: LeadershipState, submit: Submit
+    ) -> None:
+        super().__init__(clock, leadership)
         self._store = store
         self._broker = broker
         self._submit = submit
@@ -46,7 +48,7 @@ class Firer(LeaderLoop):
 
     async def wait(self, pause_s: float) -> None:
         """Wait until the next tick, and never longer than the usual pause: wall clocks jump."""
-        if pause_s > 0 and self.lead.term is not None:
+        if pause_s > 0 and self.leadership.term is not None:
             if self._next_at is not None:
                 pause_s = min(pause_s, max(0.001, (self._next_at - self._clock.now()) / 1000))
             await self._broker.signals.wait(SCHEDULES, pause_s)
@@ -56,18 +58,18 @@ class Firer(LeaderLoop):
     async def run_term(self, term: int, now: Instant) -> bool:
         """Fire what is due; True if there may be more."""
         settled = 0
-        for batch in _batches([_turn(schedule, now) for schedule in await self._store.due_schedules(now, BATCH)]):
+        for batch in _batches(
+            [_due_schedule(schedule, now) for schedule in await self._store.due_schedules(now, BATCH)]
+        ):
             settled += await self._fire(batch, term, now)
         self._next_at = await self._store.next_due()
         return settled > 0
 
-    async def _fire(self, batch: Sequence[_Turn], term: int, now: Instant) -> int:
-        bodies = [read_task(turn.schedule.task) for turn in batch for _ in turn.ticks]
+    async def _fire(self, batch: Sequence[_DueSchedule], term: int, now: Instant) -> int:
+        bodies = [read_task(due.schedule.task) for due in batch for _ in due.ticks]
         async with self._submit.with_room(bodies) as items:
             made, limited = iter(items), await self._submit.limited(items)
-            firings = [
-                Firing(turn.schedule, turn.plan, {at: next(made) for at in turn.ticks}, limited) for turn in batch
-            ]
+            firings = [Firing(due.schedule, due.plan, {at: next(made) for at in due.ticks}, limited) for due in batch]
             report = await self._store.fire(firings, term, now)
         await tell(self._broker, report.cancelled)
         await tell_ready(self._broker, report.ready)
@@ -76,21 +78,21 @@ class Firer(LeaderLoop):
         return len(batch) - report.stale
 
 
-def _turn(schedule: Schedule, now: Instant) -> _Turn:
-    planned = plan(schedule, now)
+def _due_schedule(schedule: Schedule, now: Instant) -> _DueSchedule:
+    planned = plan_ticks(schedule, now)
     held = () if schedule.held_at is None else (schedule.held_at,)
-    return _Turn(schedule, planned, (*held, *planned.ticks))
+    return _DueSchedule(schedule, planned, (*held, *planned.ticks))
 
 
-def _batches(turns: Sequence[_Turn]) -> Iterator[Sequence[_Turn]]:
+def _batches(schedules: Sequence[_DueSchedule]) -> Iterator[Sequence[_DueSchedule]]:
     """Batches in which all ticks of a schedule stay together: it is settled by one transaction."""
-    batch: list[_Turn] = []
+    batch: list[_DueSchedule] = []
     size = 0
-    for turn in turns:
-        if batch and size + len(turn.ticks) > TICKS_MOST:
+    for due in schedules:
+        if batch and size + len(due.ticks) > MAX_TICKS:
             yield batch
             batch, size = [], 0
-        batch.append(turn)
-        size += len(turn.ticks)
+        batch.append(due)
+        size += len(due.ticks)
     if batch:
         yield batch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from crawlfleet.control.leader.failed_node_memory import Avoided
-from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.failed_node_memory import FailedNodeMemory
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop
 from crawlfleet.control.support.broker_hints import tell
 from crawlfleet.model.instants import Instant
@@ -21,7 +21,7 @@ from crawlfleet.scheduling.tasks import task_state_machine
 BATCH = 1_000
 
 
-class _Store(TaskStore, ReadyTasks, EvidenceStore, ParkingStore, DailyStore, Protocol):
+class _StageStore(TaskStore, ReadyTasks, EvidenceStore, ParkingStore, DailyStore, Protocol):
     pass
 
 
@@ -29,9 +29,17 @@ class Stager(LeaderLoop):
     name = "stager"
     pause_s = 0.5
 
-    def __init__(self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, avoided: Avoided) -> None:
-        super().__init__(clock, lead)
-        self._avoided = avoided
+    def __init__(
+        self,
+        *,
+        store: _StageStore,
+        broker: Broker,
+        clock: Clock,
+        leadership: LeadershipState,
+        failed_nodes: FailedNodeMemory,
+    ) -> None:
+        super().__init__(clock, leadership)
+        self._failed_nodes = failed_nodes
         self._store = store
         self._broker = broker
 
@@ -42,16 +50,16 @@ class Stager(LeaderLoop):
         if not due:
             return is_more
         # Before they are ready: the dispatcher may place them at once.
-        self._avoided.note(await self._store.failed_on(due))
-        applied = await self._store.change(due, task_state_machine.release(now), now, term)
+        self._failed_nodes.remember_failures(await self._store.failed_on(due))
+        applied = await self._store.change(due, task_state_machine.release_due(now), now, term)
         await tell(self._broker, applied)
         return is_more or (len(due) == BATCH and bool(applied.after))
 
     async def _unpark(self, term: int, now: Instant) -> bool:
-        """Release tasks parked for a host whose back-off ended early, or for a daily quota that has units left again."""
+        """Release tasks parked for a host whose back-off ended early, or for a daily quota that has some left again."""
         parked = [*await self._store.parked_in_vain(now, BATCH), *await self._store.parked_with_room(now, BATCH)]
         if not parked:
             return False
-        applied = await self._store.change(parked, task_state_machine.unpark, now, term)
+        applied = await self._store.change(parked, task_state_machine.unpark_task, now, term)
         await tell(self._broker, applied)
         return len(parked) >= BATCH and bool(applied.after)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
-from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.leader.node_states import node_states
 from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.control.support.broker_hints import tell
@@ -19,14 +19,14 @@ from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling.nodes.health import is_on_trial
-from crawlfleet.scheduling.placement.filters import Ask, NodeState, would_do
+from crawlfleet.scheduling.placement.filters import Ask, NodeState, is_suitable
 from crawlfleet.scheduling.tasks import task_state_machine
 
 MAX_MOVED = 500
 """Tasks moved in one pass: the next is two seconds away."""
 
 
-class _Store(TaskStore, ReadyTasks, NodeStore, Protocol):
+class _MoveStore(TaskStore, ReadyTasks, NodeStore, Protocol):
     pass
 
 
@@ -42,8 +42,10 @@ class WorkMover(LeaderLoop):
     name = "work_mover"
     pause_s = 2.0
 
-    def __init__(self, *, store: _Store, broker: Broker, clock: Clock, lead: Lead, configure: Configure) -> None:
-        super().__init__(clock, lead)
+    def __init__(
+        self, *, store: _MoveStore, broker: Broker, clock: Clock, leadership: LeadershipState, configure: Configure
+    ) -> None:
+        super().__init__(clock, leadership)
         self._store = store
         self._broker = broker
         self._configure = configure
@@ -53,9 +55,9 @@ class WorkMover(LeaderLoop):
         if not failing:
             return MoveReport()
         states = await node_states(self._store, self._configure)
-        return MoveReport(sum([await self._move(node, states, term, now) for node in failing]))
+        return MoveReport(sum([await self._move_tasks(node, states, term, now) for node in failing]))
 
-    async def _move(self, node: Node, states: list[NodeState], term: int, now: Instant) -> int:
+    async def _move_tasks(self, node: Node, states: list[NodeState], term: int, now: Instant) -> int:
         rows = sorted((await self._store.held([node.id]))[node.id], key=lambda row: row.assigned_at or 0)
         if rows and (rows[-1].assigned_at or 0) > (node.health_at or 0):
             # The newest task assigned since then is its trial, which is to end where it is.
@@ -66,14 +68,14 @@ class WorkMover(LeaderLoop):
         movable = {
             lane.id
             for lane in lanes.values()
-            if any(would_do(state, Ask(lane.requirement, lane.project, overcommit)) for state in others)
+            if any(is_suitable(state, Ask(lane.requirement, lane.project, overcommit)) for state in others)
         }
         executions = {row.id: row.execution for row in rows if row.lane in movable}
         chosen = dict(list(executions.items())[:MAX_MOVED])
         if not chosen:
             return 0
         applied = await self._store.change(
-            list(chosen), task_state_machine.move(chosen, f"{node_text(node.id)} keeps failing"), now, term
+            list(chosen), task_state_machine.move_executions(chosen, f"{node_text(node.id)} keeps failing"), now, term
         )
         await tell(self._broker, applied)
         if applied.after:

@@ -103,7 +103,7 @@ class Heartbeat:
 
     async def _open_session(self, record: Node, now: Instant) -> int:
         description = record.description
-        decide = task_state_machine.lose("its node began a new session", now, self._rng)
+        decide = task_state_machine.lose_execution("its node began a new session", now, self._rng)
         session, applied = await self._store.open_session(
             record.id, description.slots, description.task_types, decide, now, after=record.session
         )

@@ -42,9 +42,9 @@ class HeartbeatFeed:
         return [_heartbeat_event(node) for node in nodes if seen.get(node.id) != now_seen[node.id]], now_seen
 
     async def _read_nodes(self) -> None:
-        at = self._clock.monotonic()
+        now_mono = self._clock.monotonic()
         self._nodes = await self._store.nodes()
-        self._read_at = at
+        self._read_at = now_mono
 
 
 def _heartbeat_event(node: Node) -> Event:

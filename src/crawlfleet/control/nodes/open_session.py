@@ -50,7 +50,7 @@ class OpenSession:
         await self._known_types.put_names(up.task_types)
         await self._finish.finish(up.node, up.outcomes)
         now = self._clock.now()
-        decide = task_state_machine.lose("its node began a new session", now, self._rng)
+        decide = task_state_machine.lose_execution("its node began a new session", now, self._rng)
         session, applied = await self._store.open_session(
             up.node, up.slots, up.task_types, decide, now, after=up.after, is_departing=up.is_departing
         )

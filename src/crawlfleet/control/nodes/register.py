@@ -32,7 +32,7 @@ _NO_KEY = "known by its secret"
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRegistration:
+class RegistrationResult:
     node: NodeId
     secret: str
     registered_at: Instant
@@ -44,7 +44,7 @@ class NodeRegistration:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeAnnouncement:
+class AnnouncementResult:
     """The answer to a registered node that announced a new description; its secret stays the same."""
 
     node: NodeId
@@ -80,7 +80,7 @@ class Register:
         *,
         enrolment: str | None = None,
         claim: Claim | None = None,
-    ) -> NodeRegistration:
+    ) -> RegistrationResult:
         """Register a node and return its id and secret.
 
         `join_key` is made and kept by the node: the same key again, after a lost answer, is the same node.
@@ -96,7 +96,7 @@ class Register:
         )
         # After the node: one that may not join must not change types. It opens no session before it has its answer.
         ignored = await self._store_types(node, task_types)
-        return NodeRegistration(node, secret, now, NodeStatus.PENDING, description.lease_ms, ignored)
+        return RegistrationResult(node, secret, now, NodeStatus.PENDING, description.lease_ms, ignored)
 
     async def announce_node(
         self,
@@ -104,7 +104,7 @@ class Register:
         description: NodeDescription,
         join_key: str | None = None,
         task_types: Mapping[str, Mapping[str, Any]] | None = None,
-    ) -> NodeAnnouncement:
+    ) -> AnnouncementResult:
         """Store a new description of a registered node; its secret and its session stay as they are.
         Raises NotAllowed for a `join_key` that is not its own."""
         await self._check_registration(description, join_key or _NO_KEY, task_types)
@@ -113,7 +113,7 @@ class Register:
         await self._store.announce(node, description, now, join_key)
         ignored = await self._store_types(node, task_types)
         (record,) = await self._store.nodes([node])
-        return NodeAnnouncement(node, now, record.status, description.lease_ms, ignored)
+        return AnnouncementResult(node, now, record.status, description.lease_ms, ignored)
 
     def _complete_description(
         self, description: NodeDescription, task_types: Mapping[str, Mapping[str, Any]] | None

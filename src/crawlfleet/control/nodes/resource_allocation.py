@@ -19,7 +19,7 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import TaskStore
-from crawlfleet.scheduling.placement.allocation import allocation, loan_shares
+from crawlfleet.scheduling.placement.allocation import allocated_amounts, loan_shares
 
 MAX_AGE_S = 5.0
 """Maximum age of the cached list of nodes: a machine seldom gets another agent."""
@@ -46,7 +46,7 @@ class ResourceAllocator:
         if not asking:
             return {}
         shares = await self._loan_shares(node)
-        return {row.id: allocation(requirements[row.lane], shares) for row in asking}
+        return {row.id: allocated_amounts(requirements[row.lane], shares) for row in asking}
 
     async def _loan_shares(self, node: NodeId) -> dict[str, float]:
         if self._clock.monotonic() - self._read_at >= MAX_AGE_S:
@@ -72,10 +72,10 @@ class ResourceAllocator:
         return {lane.id: lane.requirement for lane in await self._store.lanes(sorted(lanes))}
 
     async def _read_nodes(self) -> None:
-        at = self._clock.monotonic()
+        now_mono = self._clock.monotonic()
         self._nodes = {node.id: node for node in await self._store.nodes()}
         machines: dict[str, list[NodeId]] = defaultdict(list)
         for node in self._nodes.values():
             machines[node.description.machine].append(node.id)
         self._machines = machines
-        self._read_at = at
+        self._read_at = now_mono

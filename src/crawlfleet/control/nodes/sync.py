@@ -294,7 +294,7 @@ class Sync:
                 row.timeout_s,
                 row.retries,
                 row.round,
-                task_state_machine.is_alone(row),
+                task_state_machine.needs_own_process(row),
                 int(allocated[row.id].get("memory_mb", 0)) if row.id in allocated else 0,
                 selected[row.id].is_metered,
             )
@@ -303,7 +303,7 @@ class Sync:
 
     async def _end_session(self, up: SyncUp, acknowledged: list[int]) -> SyncDown:
         now = self._clock.now()
-        decide = task_state_machine.take_back("its node left", now, self._rng)
+        decide = task_state_machine.return_execution("its node left", now, self._rng)
         applied = await self._store.end_session(up.node, up.session, NodeStatus.OFFLINE, decide, now)
         if applied is not None:
             await tell(self._broker, applied)
@@ -318,23 +318,25 @@ class Sync:
 
     async def _write_starts(self, starts: list[tuple[NodeId, StartBody]]) -> Sequence[None]:
         now = self._clock.now()
-        starts_by_task: dict[TaskId, list[task_state_machine.Start]] = {}
+        starts_by_task: dict[TaskId, list[task_state_machine.ExecutionStart]] = {}
         for node, body in starts:
             if is_storable(body.task, body.execution):
                 started_at = started_before(now, body.started_ms_ago)
-                start = task_state_machine.Start(node, body.execution, now if started_at is None else started_at)
+                start = task_state_machine.ExecutionStart(
+                    node, body.execution, now if started_at is None else started_at
+                )
                 starts_by_task.setdefault(body.task, []).append(start)
         await self._store.change(list(starts_by_task), _start_live_execution(starts_by_task), now)
         return [None] * len(starts)
 
 
-def _start_live_execution(starts_by_task: Mapping[TaskId, Sequence[task_state_machine.Start]]) -> Decide:
+def _start_live_execution(starts_by_task: Mapping[TaskId, Sequence[task_state_machine.ExecutionStart]]) -> Decide:
     """Decide each task by the start of its live execution; the fence refuses starts of any other execution."""
 
     def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
         starts = starts_by_task[row.id]
         start = next((start for start in starts if start.execution == row.execution), starts[0])
-        return task_state_machine.start({row.id: start})(row, policy)
+        return task_state_machine.start_execution({row.id: start})(row, policy)
 
     return decide
 

@@ -95,7 +95,9 @@ class Finish:
         if len(plain) < len(outcomes):
             told = {outcome.task: outcome for outcome in outcomes if outcome.end is not End.COMPLETED}
             parked = await self._store.parked_times([task for task, outcome in told.items() if outcome.park])
-            applied = await self._store.change(list(told), task_state_machine.finish(told, now, self._rng, parked), now)
+            applied = await self._store.change(
+                list(told), task_state_machine.finish_execution(told, now, self._rng, parked), now
+            )
             # A task that has ended has no live execution: whoever still speaks for one is stale, as on the short way.
             answers.update(
                 (task, _STALE if refusal.code is Code.ALREADY_FINAL else refusal)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
-from crawlfleet.control.leader.exhausted_quotas import spent_today
+from crawlfleet.control.leader.exhausted_quotas import exhausted_daily_quotas
 from crawlfleet.control.leader.node_states import node_states
 from crawlfleet.control.support.broker_hints import tell
 from crawlfleet.errors import NotFound
@@ -23,9 +23,9 @@ from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.project_store import ProjectStore
 from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import Assignment, TaskStore
-from crawlfleet.scheduling.explain.task import phrase
+from crawlfleet.scheduling.explain.task import refusal_phrase
 from crawlfleet.scheduling.placement.filters import Ask, first_refusal
-from crawlfleet.scheduling.quotas.daily_quota import DayFull
+from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation
 from crawlfleet.scheduling.quotas.project_quota import Allowance
 
 
@@ -54,10 +54,12 @@ class AssignByHand:
         (lane,) = await self._store.lanes([row.lane])
         overcommit = self._configure.known(DEFAULT_CLUSTER).values["overcommit"]
         if refusal := first_refusal(states[node], Ask(lane.requirement, lane.project, overcommit)):
-            return Refusal(Code.DOES_NOT_FIT, phrase(refusal))
+            return Refusal(Code.DOES_NOT_FIT, refusal_phrase(refusal))
         item = Assignment(task, row.lane, self._ids.one(), node, states[node].node.session)
         now = self._clock.now()
-        spent = (await spent_today(self._store, [await self._store.project(lane.project)], now)).get(lane.project)
+        spent = (await exhausted_daily_quotas(self._store, [await self._store.project(lane.project)], now)).get(
+            lane.project
+        )
         refuses = partial(_over_quota, lane.requirement, spent)
         applied = await self._store.assign_by_hand(item, lane.project, refuses, now)
         if not applied.refused:
@@ -66,6 +68,8 @@ class AssignByHand:
         return applied.refused.get(task)
 
 
-def _over_quota(requirement: Requirement, spent: DayFull | None, project: Project, use: Use) -> Refusal | None:
-    full = Allowance(project, use, spent).full(requirement)
+def _over_quota(
+    requirement: Requirement, spent: DailyQuotaViolation | None, project: Project, use: Use
+) -> Refusal | None:
+    full = Allowance(project, use, spent).violation(requirement)
     return Refusal(Code.OVER_QUOTA, full.sentence) if full else None

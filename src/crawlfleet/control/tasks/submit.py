@@ -13,7 +13,7 @@ from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.projects import Projects
 from crawlfleet.control.support.batching import Batcher
 from crawlfleet.control.support.broker_hints import tell_ready
-from crawlfleet.control.tasks.admission import RETRY_AFTER_S, Room, Waiting
+from crawlfleet.control.tasks.admission import RETRY_AFTER_S, AdmissionControl, AdmissionTicket
 from crawlfleet.control.tasks.task_content import host_in
 from crawlfleet.control.tasks.task_types import KnownTypes
 from crawlfleet.errors import InvalidInput, OverLimit
@@ -38,7 +38,7 @@ from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.lane_upkeep import LANE_FRESH_S
 from crawlfleet.ports.task_store import Accepted, NewTask, Submission, SubmissionAnswer, TaskStore
-from crawlfleet.scheduling.placement.evidence_subjects import HostClasses, asked
+from crawlfleet.scheduling.placement.evidence_subjects import HostClasses, strategy_subjects
 from crawlfleet.scheduling.placement.strategies import BY_SUBJECT
 from crawlfleet.wire.schema_errors import shortened
 from crawlfleet.wire.tasks import RETRY_UNSAID, RetryBody, RetryWanted, SpecBody, TaskBody, unstorable
@@ -79,7 +79,7 @@ class Submit:
         id_factory: IdFactory,
         clock: Clock,
         known_types: KnownTypes,
-        waiting: Waiting,
+        waiting: AdmissionControl,
         configure: Configure,
         projects: Projects,
     ) -> None:
@@ -152,7 +152,7 @@ class Submit:
             (answer,) = await self._gatherer.put([submission])
             is_stored = not answer.is_replay and any(isinstance(item, Accepted) for item in answer.items)
         finally:
-            self._waiting.settle(room, is_stored=is_stored)
+            self._waiting.settle_ticket(room, is_stored=is_stored)
         if answer.over_quota is not None:
             again_s = RETRY_AFTER_S if answer.renews_at is None else (answer.renews_at - now) / 1000
             raise OverLimit(answer.over_quota, retry_after_s=again_s)
@@ -184,7 +184,7 @@ class Submit:
             yield
             is_stored = True
         finally:
-            self._waiting.settle(room, is_stored=is_stored)
+            self._waiting.settle_ticket(room, is_stored=is_stored)
 
     async def checked(self, body: TaskBody) -> TaskBody | Refusal:
         """The same body if it could be submitted now; its lane is known from then on."""
@@ -196,7 +196,7 @@ class Submit:
         """Tasks that the caller stores, beside rows of its own: checked as others are, their lanes known, and with room
         kept for them until this is left. What there is no room for is refused."""
         items = await self.prepared(bodies, self._ids.take(len(bodies)))
-        rooms: list[Room] = []
+        rooms: list[AdmissionTicket] = []
         is_stored = False
         try:
             for project in {item.project for item in items if isinstance(item, NewTask)}:
@@ -210,7 +210,7 @@ class Submit:
             is_stored = True
         finally:
             for room in rooms:
-                self._waiting.settle(room, is_stored=is_stored)
+                self._waiting.settle_ticket(room, is_stored=is_stored)
 
     async def _new_tasks(
         self,
@@ -326,7 +326,7 @@ class Submit:
         return usual
 
     def _subjects(self, body: TaskBody, strategy: str) -> tuple[Subject, ...]:
-        return asked(strategy, body.content_features, host_in(bytes(body.parameters)), self._hosts)
+        return strategy_subjects(strategy, body.content_features, host_in(bytes(body.parameters)), self._hosts)
 
     def _lane(self, body: TaskBody, asks: bool, subjects: tuple[Subject, ...]) -> Lane:
         # Nearly all tasks ask for nothing in particular, and find their lane by four words.

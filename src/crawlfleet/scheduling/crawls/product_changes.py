@@ -23,60 +23,60 @@ VALUE_CHARS = 500
 _FIELDS = ("title", "price", "currency", "availability")
 
 
-class Judged(NamedTuple):
+class ProductUpdate(NamedTuple):
     after: ProductRecord
     change: ProductChange | None
 
 
-def judged(
-    was: ProductRecord | None, project: str, product: Product, execution: ExecutionId, now: Instant
-) -> Judged | None:
+def compare_product(
+    before: ProductRecord | None, project: str, product: Product, execution: ExecutionId, now: Instant
+) -> ProductUpdate | None:
     """The update of a product's record; None where nothing is to be written: an unknown product, or one known to be
     gone, is gone."""
     if product.is_gone:
-        return None if was is None or was.gone_at is not None else _gone(was, execution, now)
-    if was is None:
-        return _new(project, product, execution, now)
-    said = content_hash(product)
-    seen = replace(was, product=product, hash=said, seen_at=now, gone_at=None, execution=execution)
-    if was.gone_at is not None:
-        seen = replace(seen, listed_at=now, changed_at=now, changes=was.changes + 1)
-        return Judged(seen, _change(seen, ChangeKind.BACK, difference(was.product, product), now))
-    if was.hash == said:
-        return Judged(seen, None)
-    seen = replace(seen, changed_at=now, changes=was.changes + 1)
-    return Judged(seen, _change(seen, ChangeKind.CHANGED, difference(was.product, product), now))
+        return None if before is None or before.gone_at is not None else _gone_product(before, execution, now)
+    if before is None:
+        return _new_product(project, product, execution, now)
+    new_hash = content_hash(product)
+    seen = replace(before, product=product, hash=new_hash, seen_at=now, gone_at=None, execution=execution)
+    if before.gone_at is not None:
+        seen = replace(seen, listed_at=now, changed_at=now, changes=before.changes + 1)
+        return ProductUpdate(seen, _change(seen, ChangeKind.BACK, changed_fields(before.product, product), now))
+    if before.hash == new_hash:
+        return ProductUpdate(seen, None)
+    seen = replace(seen, changed_at=now, changes=before.changes + 1)
+    return ProductUpdate(seen, _change(seen, ChangeKind.CHANGED, changed_fields(before.product, product), now))
 
 
-def difference(was: Product, now: Product) -> dict[str, Any]:
+def changed_fields(was: Product, now: Product) -> dict[str, Any]:
     """The fields that differ, each with its old and its new value."""
-    before = {name: getattr(was, name) for name in _FIELDS} | _steady(was.attributes)
-    after = {name: getattr(now, name) for name in _FIELDS} | _steady(now.attributes)
+    before = {name: getattr(was, name) for name in _FIELDS} | _stable_attributes(was.attributes)
+    after = {name: getattr(now, name) for name in _FIELDS} | _stable_attributes(now.attributes)
     return {
-        name: [_short(before.get(name)), _short(after.get(name))]
+        name: [_shorten(before.get(name)), _shorten(after.get(name))]
         for name in sorted(before.keys() | after.keys())
         if before.get(name) != after.get(name)
     }
 
 
-def _new(project: str, product: Product, execution: ExecutionId, now: Instant) -> Judged:
+def _new_product(project: str, product: Product, execution: ExecutionId, now: Instant) -> ProductUpdate:
     key = key_of(project, product.shop, product.id)
     record = ProductRecord(key, project, product, content_hash(product), now, now, now, now, None, 1, execution)
-    return Judged(record, _change(record, ChangeKind.NEW, {}, now))
+    return ProductUpdate(record, _change(record, ChangeKind.NEW, {}, now))
 
 
-def _gone(was: ProductRecord, execution: ExecutionId, now: Instant) -> Judged:
+def _gone_product(was: ProductRecord, execution: ExecutionId, now: Instant) -> ProductUpdate:
     after = replace(was, gone_at=now, changed_at=now, changes=was.changes + 1, execution=execution)
-    return Judged(after, _change(after, ChangeKind.GONE, {}, now))
+    return ProductUpdate(after, _change(after, ChangeKind.GONE, {}, now))
 
 
 def _change(record: ProductRecord, kind: ChangeKind, fields: Mapping[str, Any], now: Instant) -> ProductChange:
     return ProductChange(record.changes, now, kind, fields, record.execution)
 
 
-def _steady(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _stable_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if name not in UNSTEADY}
 
 
-def _short(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     return value[:VALUE_CHARS] if isinstance(value, str) else value

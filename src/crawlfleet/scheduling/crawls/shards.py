@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 
-def bounds(length: int, *, size: int | None = None, count: int | None = None) -> list[tuple[int, int]]:
+def shard_bounds(length: int, *, size: int | None = None, count: int | None = None) -> list[tuple[int, int]]:
     """The begin and end of each shard of a list: shards of `size` values (the last may be shorter), or `count` shards
     that differ by one value at most. No shard is empty, so that a short list has fewer."""
     if size is not None:
@@ -18,6 +18,6 @@ def bounds(length: int, *, size: int | None = None, count: int | None = None) ->
     return list(pairwise(ends))
 
 
-def shards_in(length: int, *, size: int | None = None, count: int | None = None) -> int:
+def shard_count(length: int, *, size: int | None = None, count: int | None = None) -> int:
     """How many shards there would be."""
     return -(-length // size) if size is not None else min(count or 1, length)

@@ -13,7 +13,7 @@ from crawlfleet.scheduling.explain.task import Why
 _NAMED = 5
 
 
-def why(task: TaskRecord, place: PlaceInFlow) -> Why | None:
+def explain_step(task: TaskRecord, place: PlaceInFlow) -> Why | None:
     """Why the step waits or did not run; None where its flow has nothing to do with it."""
     about: dict[str, Any] = {"flow": group_text(place.flow), "step": place.key}
     if task.status is TaskStatus.WAITING and task.waits:
@@ -27,8 +27,8 @@ def why(task: TaskRecord, place: PlaceInFlow) -> Why | None:
         shown = {key: {"on": edge.word, "status": _word(status)} for key, edge, status in place.waits_for}
         return _why(task, "steps", sentence, **about, waits=task.waits, steps=shown)
     if task.status is TaskStatus.CANCELLED and place.unrun is not Unrun.NOT:
-        said = "was skipped" if place.unrun is Unrun.SKIPPED else "could not run"
-        return _why(task, place.unrun.word, f"{said}: {task.reason}", **about, reason=task.reason)
+        phrase = "was skipped" if place.unrun is Unrun.SKIPPED else "could not run"
+        return _why(task, place.unrun.word, f"{phrase}: {task.reason}", **about, reason=task.reason)
     return None
 
 

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from crawlfleet.model.host_budget import Backoff, HostShare
 from crawlfleet.model.instants import Instant, to_text
-from crawlfleet.scheduling.explain.wording import span
+from crawlfleet.scheduling.explain.wording import span_text
 from crawlfleet.scheduling.hosts.budgets import HostBudget
 
-NEARLY = 0.75
+USED_UP_SHARE = 0.75
 """Share of its rate at which a host counts as used up: requests are spaced a little wider than the rate."""
 
 
-class HostUse(NamedTuple):
+class HostDemand(NamedTuple):
     """A host that the execution's node wants, with its share, back-off and budget."""
 
     share: HostShare
@@ -23,7 +23,7 @@ class HostUse(NamedTuple):
     budget: HostBudget
     nodes: int
     """Number of nodes that want the host, this one among them."""
-    asked_per_s: float = 0.0
+    requests_per_s: float = 0.0
     """Requests a second that all nodes have sent to it recently."""
 
 
@@ -38,21 +38,21 @@ class HostWait:
         return {"host": self.host, "cause": self.cause, **self.data}
 
 
-def host_waits(uses: Iterable[HostUse], now: Instant) -> list[HostWait]:
+def host_waits(uses: Iterable[HostDemand], now: Instant) -> list[HostWait]:
     """The waits for hosts that hold requests back, by name; back-offs first."""
-    found = [wait for use in uses if (wait := _wait(use, now)) is not None]
-    return sorted(found, key=lambda wait: (wait.cause != "host_backoff", wait.host))
+    waits = [wait for use in uses if (wait := _wait_for_host(use, now)) is not None]
+    return sorted(waits, key=lambda wait: (wait.cause != "host_backoff", wait.host))
 
 
-def _wait(use: HostUse, now: Instant) -> HostWait | None:
+def _wait_for_host(use: HostDemand, now: Instant) -> HostWait | None:
     share, budget, name = use.share, use.budget, use.share.host
     if use.backoff.is_on(now):
         until = to_text(use.backoff.until)
-        sentence = f"waits for host {name}: in back-off until {until}, in {span(use.backoff.until - now)}"
+        sentence = f"waits for host {name}: in back-off until {until}, in {span_text(use.backoff.until - now)}"
         return HostWait(name, "host_backoff", sentence, {"until": until, "reason": use.backoff.reason})
     if not share.wanted or (share.wanted <= min(share.current) and not _is_used_up(use)):
         return None
-    shown = _shown(budget)
+    shown = _budget_text(budget)
     whose = "is this node's alone" if use.nodes <= 1 else f"is shared by {use.nodes} nodes"
     if not share.current:
         whose += ", and it is the turn of another"
@@ -61,10 +61,10 @@ def _wait(use: HostUse, now: Instant) -> HostWait | None:
     return HostWait(name, "host_budget", sentence, data)
 
 
-def _is_used_up(use: HostUse) -> bool:
+def _is_used_up(use: HostDemand) -> bool:
     """Whether the host gets about as many requests as it may: a node that is answered quickly has few requests under
     way at once, and waits between them all the same."""
-    return use.asked_per_s >= NEARLY * use.budget.rate
+    return use.requests_per_s >= USED_UP_SHARE * use.budget.rate
 
 
 def _remedy(name: str, budget: HostBudget) -> str:
@@ -78,7 +78,7 @@ def _remedy(name: str, budget: HostBudget) -> str:
     return f"crawlfleet host set {name} {more} raises it"
 
 
-def _shown(budget: HostBudget) -> str:
+def _budget_text(budget: HostBudget) -> str:
     if budget.spacing_ms:
         return f"one request in {max(budget.delay_s, 1 / budget.rate):g} s"
     return f"{budget.rate:g}/s, {budget.concurrency} at once"

@@ -10,11 +10,13 @@ from crawlfleet.model.parking import ParkCause, Parking
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.scheduling.explain.task import Why
-from crawlfleet.scheduling.explain.wording import span, text, times, when
-from crawlfleet.scheduling.quotas.daily_quota import DayFull
+from crawlfleet.scheduling.explain.wording import instant_text, span_text, times_text, when_text
+from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation
 
 
-def why(task: TaskRecord, parking: Parking, now: Instant, short: DayFull | None = None) -> Why | None:
+def explain_parked(
+    task: TaskRecord, parking: Parking, now: Instant, short: DailyQuotaViolation | None = None
+) -> Why | None:
     """Why the task is parked; None for one that is not parked any more, or waits for other tasks before anything else.
     `short` is the daily quota of its project of which too little is left now."""
     if task.status is not TaskStatus.WAITING or task.waits:
@@ -22,36 +24,38 @@ def why(task: TaskRecord, parking: Parking, now: Instant, short: DayFull | None 
     about: dict[str, Any]
     match parking.cause:
         case ParkCause.HOST_BACKOFF:
-            about, said = {"host": parking.subject}, f"host {parking.subject} in back-off"
+            about, phrase = {"host": parking.subject}, f"host {parking.subject} in back-off"
         case ParkCause.DAILY_QUOTA:
             return _why_short(task, parking, now, short)
         case ParkCause.LATER:
-            about, said = {}, f"was parked by its executor ({parking.message})"
+            about, phrase = {}, f"was parked by its executor ({parking.message})"
         case _:
             assert_never(parking.cause)
-    sentence = f"{said} until {to_text(parking.until)}" + (
-        f", in {span(parking.until - now)}" if parking.until > now else f"; is tried again {when(task.due_at, now)}"
+    sentence = f"{phrase} until {to_text(parking.until)}" + (
+        f", in {span_text(parking.until - now)}"
+        if parking.until > now
+        else f"; is tried again {when_text(task.due_at, now)}"
     )
     return _why(task, parking, sentence, about)
 
 
-def _why_short(task: TaskRecord, parking: Parking, now: Instant, short: DayFull | None) -> Why:
+def _why_short(task: TaskRecord, parking: Parking, now: Instant, short: DailyQuotaViolation | None) -> Why:
     about: dict[str, Any]
     if short is None:
         # The quota was raised, or an execution gave back what it did not use: the stager is about to see that too.
         about, sentence = {"project": task.project}, "waited for its project's day, of which there is enough again"
     else:
         about, sentence = short.as_data(), short.sentence
-    return _why(task, parking, f"{sentence}; is tried again {when(task.due_at, now)} at the latest", about)
+    return _why(task, parking, f"{sentence}; is tried again {when_text(task.due_at, now)} at the latest", about)
 
 
 def _why(task: TaskRecord, parking: Parking, sentence: str, about: Mapping[str, Any]) -> Why:
     if parking.times > 1:
-        sentence += f"; parked {times(parking.times)} so far"
+        sentence += f"; parked {times_text(parking.times)} so far"
     data = {
         **about,
         "until": to_text(parking.until),
-        "retry_at": text(task.due_at),
+        "retry_at": instant_text(task.due_at),
         "parked": parking.times,
         "reason": parking.message,
     }

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from crawlfleet.scheduling.placement.filters import NodeState
-from crawlfleet.scheduling.placement.strategies import Explains, Strategy
+from crawlfleet.scheduling.placement.strategies import ExplainingStrategy, Strategy
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PlacementReason:
     strategy: str
     reason: str
     allocation: Mapping[str, float] = field(default_factory=dict)
@@ -22,10 +22,10 @@ class Choice:
         return f"{self.strategy}: {self.reason}" if self.reason else f"chosen by {self.strategy}"
 
     def as_data(self) -> dict[str, Any]:
-        said = {"strategy": self.strategy, "reason": self.reason}
-        return said | ({"allocation": dict(self.allocation)} if self.allocation else {})
+        data = {"strategy": self.strategy, "reason": self.reason}
+        return data | ({"allocation": dict(self.allocation)} if self.allocation else {})
 
 
-def choice(name: str, strategy: Strategy, state: NodeState) -> Choice:
+def placement_reason(name: str, strategy: Strategy, state: NodeState) -> PlacementReason:
     """The reason as of now: the node may hold more, or less, than when it was chosen."""
-    return Choice(name, strategy.reason(state) if isinstance(strategy, Explains) else "")
+    return PlacementReason(name, strategy.reason(state) if isinstance(strategy, ExplainingStrategy) else "")

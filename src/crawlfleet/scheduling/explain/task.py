@@ -16,8 +16,8 @@ from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import Recall, TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.scheduling.explain.hosts import HostWait
-from crawlfleet.scheduling.explain.placement_reason import Choice
-from crawlfleet.scheduling.explain.wording import span, text, times, when
+from crawlfleet.scheduling.explain.placement_reason import PlacementReason
+from crawlfleet.scheduling.explain.wording import instant_text, span_text, times_text, when_text
 from crawlfleet.scheduling.placement.filters import (
     Ask,
     NodeState,
@@ -26,8 +26,8 @@ from crawlfleet.scheduling.placement.filters import (
     is_too_small,
     lacks_capability,
 )
-from crawlfleet.scheduling.quotas.daily_quota import DayFull
-from crawlfleet.scheduling.quotas.project_quota import QuotaFull
+from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation
+from crawlfleet.scheduling.quotas.project_quota import QuotaViolation
 
 _NAMED_PARENTS = 3
 
@@ -76,7 +76,7 @@ _FINAL = {
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class PlacementExplanation:
     sentence: str
     nodes: int
     able: int
@@ -89,8 +89,8 @@ class Explanation:
     """Requirements that none of the lacking nodes meets either: a node is counted by the first thing only."""
 
     def as_data(self) -> dict[str, Any]:
-        said = {"nodes": self.nodes, "able": self.able, "full": self.full, "refusals": dict(self.refusals)}
-        return said | ({"also_missing": list(self.also_missing)} if self.also_missing else {})
+        data = {"nodes": self.nodes, "able": self.able, "full": self.full, "refusals": dict(self.refusals)}
+        return data | ({"also_missing": list(self.also_missing)} if self.also_missing else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Why:
     """Data fit for JSON: `status` and `cause` always, then what the cause is about."""
 
 
-class Preempted(NamedTuple):
+class PreemptionHistory(NamedTuple):
     """How often a task was preempted in its round, and for which task the last time."""
 
     times: int
@@ -109,11 +109,13 @@ class Preempted(NamedTuple):
 
 def explain_placement(
     requirement: Requirement, project: str, nodes: Sequence[NodeState], overcommit: float = 1.0
-) -> Explanation:
+) -> PlacementExplanation:
     ask = Ask(requirement, project, overcommit)
-    found = Counter(first_refusal(state, ask) for state in nodes)
-    able = found.pop(None, 0)
-    refusals = {str(word): count for word, count in sorted(found.items(), key=lambda item: (-item[1], str(item[0])))}
+    refusal_counts = Counter(first_refusal(state, ask) for state in nodes)
+    able = refusal_counts.pop(None, 0)
+    refusals = {
+        str(word): count for word, count in sorted(refusal_counts.items(), key=lambda item: (-item[1], str(item[0])))
+    }
     full = sum(count for word, count in refusals.items() if is_full_word(word))
     missing = [] if able else _also_missing(ask, nodes, refusals)
     total = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
@@ -122,37 +124,37 @@ def explain_placement(
     elif able:
         sentence = f"{able} of {total} could take it now: it is placed when its turn comes"
     else:
-        sentence = f"0 of {total}: " + ", ".join(f"{count} {phrase(word)}" for word, count in refusals.items())
+        sentence = f"0 of {total}: " + ", ".join(f"{count} {refusal_phrase(word)}" for word, count in refusals.items())
         sentence += f"; also missing: {', '.join(missing)}" if missing else ""
-    return Explanation(sentence, len(nodes), able, full, refusals, missing)
+    return PlacementExplanation(sentence, len(nodes), able, full, refusals, missing)
 
 
 def _also_missing(ask: Ask, nodes: Sequence[NodeState], named: Mapping[str, int]) -> list[str]:
     """What else is missing, so that a person who mends what was named first does not then find the next thing."""
     lacking = [state for state in nodes if (first_refusal(state, ask) or "").partition(":")[0] in _LACKS]
-    alone = [
-        *((one[0], _only(ask, capabilities=(one,)), lacks_capability) for one in ask.requirement.capabilities),
-        *((one[0], _only(ask, resources=(one,)), is_too_small) for one in ask.requirement.resources),
+    single_asks = [
+        *((part[0], _ask_only(ask, capabilities=(part,)), lacks_capability) for part in ask.requirement.capabilities),
+        *((part[0], _ask_only(ask, resources=(part,)), is_too_small) for part in ask.requirement.resources),
     ]
     subjects = {word.partition(":")[2].partition("/")[0] for word in named}
     return [
         name
-        for name, one, refuses in alone
-        if name not in subjects and lacking and all(refuses(state, one) for state in lacking)
+        for name, part, refuses in single_asks
+        if name not in subjects and lacking and all(refuses(state, part) for state in lacking)
     ]
 
 
-def _only(ask: Ask, **part: Any) -> Ask:
+def _ask_only(ask: Ask, **part: Any) -> Ask:
     return ask._replace(requirement=replace(ask.requirement, **({"capabilities": (), "resources": ()} | part)))
 
 
-def phrase(refusal: str) -> str:
+def refusal_phrase(refusal: str) -> str:
     """A refusal word as people read it, after a number of nodes."""
     word, _, subject = refusal.partition(":")
     return _PHRASES.get(word, word).format(subject)
 
 
-def why(
+def explain_task(
     task: TaskRecord,
     lane: Lane,
     *,
@@ -161,10 +163,10 @@ def why(
     nodes: Sequence[NodeState],
     now: Instant,
     overcommit: float = 1.0,
-    quota: QuotaFull | DayFull | None = None,
-    choice: Choice | None = None,
+    quota: QuotaViolation | DailyQuotaViolation | None = None,
+    placement_reason: PlacementReason | None = None,
     stopping: Sequence[NodeId] = (),
-    preempted: Preempted | None = None,
+    preempted: PreemptionHistory | None = None,
     hosts: Sequence[HostWait] = (),
 ) -> Why:
     """Explain any task in any state. `parents` are those it still waits for; `nodes` are all that are known; `quota` is
@@ -175,32 +177,35 @@ def why(
             return _why_waiting(task, parents, now)
         case TaskStatus.RETRYING:
             failures = task.retries + task.deaths
-            sentence = f"failed {times(failures)}{_colon(task.reason)}; is tried again {when(task.due_at, now)}"
-            return _why(task, "retry", sentence, retry_at=text(task.due_at), failures=failures, reason=task.reason)
+            retried = f"is tried again {when_text(task.due_at, now)}"
+            sentence = f"failed {times_text(failures)}{_after_colon(task.reason)}; {retried}"
+            return _why(
+                task, "retry", sentence, retry_at=instant_text(task.due_at), failures=failures, reason=task.reason
+            )
         case TaskStatus.PENDING if is_queue_paused:
             return _why(task, "queue_paused", f"the queue {lane.queue} is paused", queue=lane.queue)
         case TaskStatus.PENDING if quota is not None:
             return _why(task, "quota", quota.sentence, **quota.as_data())
         case TaskStatus.PENDING:
-            found = explain_placement(lane.requirement, task.project, nodes, overcommit)
-            if stopping and not found.able:
-                return _why_making_room(task, found, stopping, nodes)
-            sentence, data = found.sentence, {"placement": found.as_data()} | _told_preempted(preempted)
+            explanation = explain_placement(lane.requirement, task.project, nodes, overcommit)
+            if stopping and not explanation.able:
+                return _why_making_room(task, explanation, stopping, nodes)
+            sentence, data = explanation.sentence, {"placement": explanation.as_data()} | _preemption_data(preempted)
             if preempted is not None:
-                sentence += f"; it made room for {task_text(preempted.waiter)} (stopped {times(preempted.times)})"
-            return _why(task, "turn" if found.able else "no_node", sentence, **data)
+                sentence += f"; it made room for {task_text(preempted.waiter)} (stopped {times_text(preempted.times)})"
+            return _why(task, "turn" if explanation.able else "no_node", sentence, **data)
         case TaskStatus.ASSIGNED | TaskStatus.PROCESSING:
-            return _why_held(task, nodes, now, choice, preempted, hosts)
+            return _why_held(task, nodes, now, placement_reason, preempted, hosts)
         case TaskStatus.COMPLETED | TaskStatus.FAILED | TaskStatus.TIMEOUT | TaskStatus.CANCELLED:
-            sentence = f"{_FINAL[task.status]}{_colon(task.reason)}"
-            return _why(task, "final", sentence, ended_at=text(task.ended_at), reason=task.reason)
+            sentence = f"{_FINAL[task.status]}{_after_colon(task.reason)}"
+            return _why(task, "final", sentence, ended_at=instant_text(task.ended_at), reason=task.reason)
         case _:
             assert_never(task.status)
 
 
 def _why_waiting(task: TaskRecord, parents: Mapping[TaskId, TaskStatus | None], now: Instant) -> Why:
     if not task.waits and not parents:
-        return _why(task, "time", f"starts {when(task.due_at, now)}", due_at=text(task.due_at))
+        return _why(task, "time", f"starts {when_text(task.due_at, now)}", due_at=instant_text(task.due_at))
     count = max(task.waits, len(parents))
     named = [f"{task_text(parent)} ({_status(status)})" for parent, status in sorted(parents.items())[:_NAMED_PARENTS]]
     if named and count > len(named):
@@ -209,22 +214,22 @@ def _why_waiting(task: TaskRecord, parents: Mapping[TaskId, TaskStatus | None], 
     if named:
         sentence += ": " + ", ".join(named)
     if task.due_at is not None and task.due_at > now:
-        sentence += f"; starts {when(task.due_at, now)} at the earliest"
+        sentence += f"; starts {when_text(task.due_at, now)} at the earliest"
     shown = {task_text(parent): _status(status) for parent, status in sorted(parents.items())}
-    return _why(task, "parents", sentence, waits=count, parents=shown, due_at=text(task.due_at))
+    return _why(task, "parents", sentence, waits=count, parents=shown, due_at=instant_text(task.due_at))
 
 
 def _why_making_room(
-    task: TaskRecord, found: Explanation, stopping: Sequence[NodeId], nodes: Sequence[NodeState]
+    task: TaskRecord, explanation: PlacementExplanation, stopping: Sequence[NodeId], nodes: Sequence[NodeState]
 ) -> Why:
     count, where = len(stopping), sorted(set(stopping))
     place = f"on {_node_name(where[0], nodes)}" if len(where) == 1 else f"on {len(where)} nodes"
     sentence = f"waits for {count} lower-priority task{'' if count == 1 else 's'} {place} to stop"
     shown = [node_text(node) for node in where]
-    return _why(task, "making_room", sentence, stopping=count, nodes=shown, placement=found.as_data())
+    return _why(task, "making_room", sentence, stopping=count, nodes=shown, placement=explanation.as_data())
 
 
-def _told_preempted(preempted: Preempted | None) -> dict[str, Any]:
+def _preemption_data(preempted: PreemptionHistory | None) -> dict[str, Any]:
     if preempted is None:
         return {}
     return {"preempted": {"times": preempted.times, "for": task_text(preempted.waiter)}}
@@ -234,8 +239,8 @@ def _why_held(
     task: TaskRecord,
     nodes: Sequence[NodeState],
     now: Instant,
-    choice: Choice | None,
-    preempted: Preempted | None,
+    placement_reason: PlacementReason | None,
+    preempted: PreemptionHistory | None,
     hosts: Sequence[HostWait],
 ) -> Why:
     name = _node_name(task.node, nodes)
@@ -244,22 +249,22 @@ def _why_held(
     data: dict[str, Any] = {
         "node": None if task.node is None else node_text(task.node),
         "execution": None if task.execution is None else execution_text(task.execution),
-        "since": text(since),
+        "since": instant_text(since),
     }
     if task.recall is not Recall.NONE:
         because = _RECALLS[task.recall]
         if task.recall is Recall.PREEMPT and preempted is not None:
             because = f"its place is needed for {task_text(preempted.waiter)}"
         sentence = f"{name} was told to stop it because {because}; waits until it has, or its lease ends"
-        return _why(task, "recalled", sentence, recall=task.recall.word, **data, **_told_preempted(preempted))
-    lasted = "" if since is None else f" for {span(now - since)}"
-    data |= {} if choice is None else {"choice": choice.as_data()}
-    chosen = "" if choice is None else f"; {choice.sentence}"
+        return _why(task, "recalled", sentence, recall=task.recall.word, **data, **_preemption_data(preempted))
+    lasted = "" if since is None else f" for {span_text(now - since)}"
+    data |= {} if placement_reason is None else {"choice": placement_reason.as_data()}
+    reason = "" if placement_reason is None else f"; {placement_reason.sentence}"
     if is_started:
         data |= {"waits_for": [host.as_data() for host in hosts]} if hosts else {}
         held_up = "".join(f", {host.sentence}" for host in hosts)
-        return _why(task, "processing", f"runs on {name}{lasted}{held_up}{chosen}", **data)
-    return _why(task, "assigned", f"assigned to {name}{lasted}, not started yet{chosen}", **data)
+        return _why(task, "processing", f"runs on {name}{lasted}{held_up}{reason}", **data)
+    return _why(task, "assigned", f"assigned to {name}{lasted}, not started yet{reason}", **data)
 
 
 def _why(task: TaskRecord, cause: str, sentence: str, **data: Any) -> Why:
@@ -276,5 +281,5 @@ def _status(status: TaskStatus | None) -> str:
     return "unknown" if status is None else status.word
 
 
-def _colon(reason: str | None) -> str:
+def _after_colon(reason: str | None) -> str:
     return f": {reason}" if reason else ""

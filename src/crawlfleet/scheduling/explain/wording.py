@@ -5,21 +5,21 @@ from __future__ import annotations
 from crawlfleet.model.instants import Instant, to_text
 
 
-def times(count: int) -> str:
+def times_text(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def text(at: Instant | None) -> str | None:
+def instant_text(at: Instant | None) -> str | None:
     return None if at is None else to_text(at)
 
 
-def when(at: Instant | None, now: Instant) -> str:
+def when_text(at: Instant | None, now: Instant) -> str:
     if at is None or at <= now:
         return "as soon as it is staged"
-    return f"at {to_text(at)}, in {span(at - now)}"
+    return f"at {to_text(at)}, in {span_text(at - now)}"
 
 
-def span(span_ms: int) -> str:
+def span_text(span_ms: int) -> str:
     """A span in words, to two figures."""
     seconds = max(0, span_ms) // 1000
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400

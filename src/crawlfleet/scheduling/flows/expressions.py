@@ -23,12 +23,12 @@ EXPRESSION_DEPTH = 40
 BUDGET = 500_000
 """Budget of one decision about one step; enough for the widest fan-out, and about a second at most."""
 _CHARS_PER_UNIT = 16
-_MAKING = 3
+_NEW_VALUE_COST = 3
 """Cost of making a value, beside that of the visit, as it takes that much longer."""
 
 Node = Mapping[str, Any]
 
-_MAKERS = frozenset(
+_VALUE_MAKING_NODES = frozenset(
     {
         "multi_select_list",
         "multi_select_dict",
@@ -40,25 +40,25 @@ _MAKERS = frozenset(
         "slice",
     }
 )
-_FIRST_ONLY = frozenset(
+_FIRST_CHILD_NODES = frozenset(
     {"subexpression", "index_expression", "pipe", "projection", "value_projection", "filter_projection", "flatten"}
 )
 """Types of nodes of which only the first part looks at what the whole expression looks at."""
 
 
-class BadExpression(ValueError):
+class InvalidExpression(ValueError):
     """An expression that cannot be parsed; the message has where."""
 
 
-class Unanswerable(Exception):
-    """An expression has no value over this data: a function got an argument it does not accept, or it costs too much."""
+class EvaluationError(Exception):
+    """An expression has no value over this data: a function does not accept its argument, or it costs too much."""
 
 
-class TooCostly(Unanswerable):
+class BudgetExceeded(EvaluationError):
     pass
 
 
-class Budget:
+class EvaluationBudget:
     """The cost budget of one decision, and the interpreter that charges it."""
 
     __slots__ = ("interpreter", "left")
@@ -67,27 +67,27 @@ class Budget:
         self.left = units
         self.interpreter = _Interpreter(self)
 
-    def spend(self, units: int) -> None:
+    def charge(self, units: int) -> None:
         self.left -= units
         if self.left < 0:
-            raise TooCostly("costs more than a step may: look at less, or make less of it")
+            raise BudgetExceeded("costs more than a step may: look at less, or make less of it")
 
-    def weigh(self, value: Any) -> None:
+    def charge_value(self, value: Any) -> None:
         """Charge what it would take to write the value down."""
         stack = [value]
         while stack:
-            one = stack.pop()
-            self.spend(1)
-            if isinstance(one, str):
-                self.spend(len(one) // _CHARS_PER_UNIT)
-            elif isinstance(one, dict):
+            part = stack.pop()
+            self.charge(1)
+            if isinstance(part, str):
+                self.charge(len(part) // _CHARS_PER_UNIT)
+            elif isinstance(part, dict):
                 # Before its parts are put on the stack, which must not be what costs too much.
-                self.spend(len(one))
-                stack.extend(one)
-                stack.extend(one.values())
-            elif isinstance(one, list):
-                self.spend(len(one))
-                stack.extend(one)
+                self.charge(len(part))
+                stack.extend(part)
+                stack.extend(part.values())
+            elif isinstance(part, list):
+                self.charge(len(part))
+                stack.extend(part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,51 +95,53 @@ class Expression:
     text: str
     tree: Node
 
-    def names(self) -> Iterator[tuple[str, ...]]:
+    def referenced_names(self) -> Iterator[tuple[str, ...]]:
         """The names it refers to, from the top: `steps.a.result[0]` is (steps, a, result)."""
         return _names(self.tree)
 
 
 @lru_cache(maxsize=2048)
-def parse(text: str) -> Expression:
+def parse_expression(text: str) -> Expression:
     """Parse and check an expression. Raises InvalidExpression."""
     if len(text) > EXPRESSION_CHARS:
-        raise BadExpression(f"an expression has at most {EXPRESSION_CHARS} characters")
+        raise InvalidExpression(f"an expression has at most {EXPRESSION_CHARS} characters")
     if not text.strip():
-        raise BadExpression("is empty")
+        raise InvalidExpression("is empty")
     try:
         tree: Node = Parser().parse(text).parsed
     except ParseError as exc:
         # The library's own text draws an arrow under the expression, over three lines.
-        at = getattr(exc, "lex_position", None)
+        position = getattr(exc, "lex_position", None)
         token = getattr(exc, "token_value", None)
-        said = getattr(exc, "message", None) or f"unexpected {'end' if token is None or token == '' else token!r}"
-        said += " (a number is written `3`, in backticks)" if isinstance(token, int) else ""
-        shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in said)
-        raise BadExpression(f"is no expression: {shown} at position {len(text) if at is None else at}") from exc
+        message = getattr(exc, "message", None) or f"unexpected {'end' if token is None or token == '' else token!r}"
+        message += " (a number is written `3`, in backticks)" if isinstance(token, int) else ""
+        shown = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in message)
+        raise InvalidExpression(
+            f"is no expression: {shown} at position {len(text) if position is None else position}"
+        ) from exc
     except RecursionError as exc:
-        raise BadExpression(_TOO_DEEP) from exc
+        raise InvalidExpression(_TOO_DEEP) from exc
     except (ValueError, Warning) as exc:
-        raise BadExpression(f"is no expression: {exc}") from exc
-    _check(tree, text)
+        raise InvalidExpression(f"is no expression: {exc}") from exc
+    _check_tree(tree, text)
     return Expression(text, tree)
 
 
-def evaluate(expression: Expression, data: Any, budget: Budget) -> Any:
+def evaluate_expression(expression: Expression, data: Any, budget: EvaluationBudget) -> Any:
     """The value of an expression over `data`, None where there is none. Raises EvaluationError."""
     try:
         value = budget.interpreter.visit(expression.tree, data)
-        budget.weigh(value)
-    except Unanswerable:
+        budget.charge_value(value)
+    except EvaluationError:
         raise
     except Exception as exc:
         # Whatever a user's expression does with another user's data ends here: the transaction it runs in finishes
         # other users' tasks too.
-        raise Unanswerable(_FIRST_LINE.match(str(exc)).group()) from exc  # type: ignore[union-attr]
+        raise EvaluationError(_FIRST_LINE.match(str(exc)).group()) from exc  # type: ignore[union-attr]
     return value
 
 
-def is_true(value: Any) -> bool:
+def is_truthy(value: Any) -> bool:
     """Whether a value is true by the rules of JMESPath: null, false and what is empty are not; zero is."""
     return value is not None and value is not False and value not in ("", [], {})
 
@@ -149,27 +151,27 @@ _TOO_DEEP = f"is nested more than {EXPRESSION_DEPTH} deep"
 
 
 class _Functions(Functions):
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: EvaluationBudget) -> None:
         self._budget = budget
 
     @signature({"types": ["string"]}, {"types": ["array-string"]})
     def _func_join(self, separator: str, array: list[str]) -> str:
         # The only one that makes more of its arguments than they weigh.
-        self._budget.spend(len(separator) * len(array) // _CHARS_PER_UNIT)
+        self._budget.charge(len(separator) * len(array) // _CHARS_PER_UNIT)
         return separator.join(array)
 
 
 class _Interpreter(TreeInterpreter):
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: EvaluationBudget) -> None:
         super().__init__(Options(custom_functions=_Functions(budget)))
         self._budget = budget
 
     def visit(self, node: Any, *args: Any, **kwargs: Any) -> Any:
-        self._budget.spend(1)
+        self._budget.charge(1)
         value = super().visit(node, *args, **kwargs)
-        if node["type"] in _MAKERS:
-            self._budget.spend(_MAKING)
-            self._budget.weigh(value)
+        if node["type"] in _VALUE_MAKING_NODES:
+            self._budget.charge(_NEW_VALUE_COST)
+            self._budget.charge_value(value)
         return value
 
 
@@ -177,30 +179,30 @@ def _children(node: Node) -> list[Node]:
     return [child for child in node["children"] if isinstance(child, dict)]
 
 
-def _check(tree: Node, text: str) -> None:
+def _check_tree(tree: Node, text: str) -> None:
     """Check what the library would only notice when the expression runs."""
     level, depth = [tree], 0
     while level:
         depth += 1
         if depth > EXPRESSION_DEPTH:
-            raise BadExpression(_TOO_DEEP)
+            raise InvalidExpression(_TOO_DEEP)
         for node in level:
             if node["type"] == "function_expression":
                 _check_function(node, text)
             if node["type"] == "subexpression" and _children(node)[0]["type"] == "not_expression":
-                raise BadExpression(f"! reaches only to the next dot: write !(...) (at position {text.find('!')})")
+                raise InvalidExpression(f"! reaches only to the next dot: write !(...) (at position {text.find('!')})")
         level = [child for node in level for child in _children(node)]
 
 
 def _check_function(node: Node, text: str) -> None:
     name, count = node["value"], len(node["children"])
-    found = _Functions.FUNCTION_TABLE.get(name)
-    if found is None:
-        raise BadExpression(f"there is no function {name} (at position {text.find(name)})")
-    wanted = len(found["signature"])
-    is_open = bool(wanted) and found["signature"][-1].get("variadic", False)
+    function = _Functions.FUNCTION_TABLE.get(name)
+    if function is None:
+        raise InvalidExpression(f"there is no function {name} (at position {text.find(name)})")
+    wanted = len(function["signature"])
+    is_open = bool(wanted) and function["signature"][-1].get("variadic", False)
     if count < wanted or (count > wanted and not is_open):
-        raise BadExpression(f"the function {name} takes {wanted}, not {count} (at position {text.find(name)})")
+        raise InvalidExpression(f"the function {name} takes {wanted}, not {count} (at position {text.find(name)})")
 
 
 def _names(node: Node) -> Iterator[tuple[str, ...]]:
@@ -211,7 +213,7 @@ def _names(node: Node) -> Iterator[tuple[str, ...]]:
         heads = [_head(child) for child in children]
         is_plain = heads[0] is not None and kind == "subexpression"
         yield from [tuple(_leading(heads))] if is_plain else _names(children[0])
-    elif kind in _FIRST_ONLY:
+    elif kind in _FIRST_CHILD_NODES:
         yield from _names(children[0])
     elif kind != "expref":
         for child in children:
@@ -227,6 +229,6 @@ def _leading(heads: list[str | None]) -> Iterator[str]:
 
 def _head(node: Node) -> str | None:
     """The field that `a[0]`, `a[*].b` or `a[?c]` begins with."""
-    while node["type"] in _FIRST_ONLY - {"pipe", "subexpression"} and _children(node):
+    while node["type"] in _FIRST_CHILD_NODES - {"pipe", "subexpression"} and _children(node):
         node = _children(node)[0]
     return node["value"] if node["type"] == "field" else None

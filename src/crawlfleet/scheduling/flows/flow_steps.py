@@ -1,7 +1,7 @@
 """Decides what a step of a flow does when the last of its parents has ended.
 
-A step is decided once, when all it depends on has ended, so that the decision follows from their ends alone, in whatever
-order they came. The store calls this inside the transaction in which the last of them ends.
+A step is decided once, when all it depends on has ended, so that the decision follows from their ends alone, in
+whatever order they came. The store calls this inside the transaction in which the last of them ends.
 """
 
 from __future__ import annotations
@@ -15,20 +15,26 @@ from typing import Any, NamedTuple
 from crawlfleet.model import limits
 from crawlfleet.model.flow import ONS, Edge, Ended, FlowStatus, StepKey, StepSpec, Unrun
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.scheduling.flows.expressions import Budget, Unanswerable, evaluate, is_true, parse
+from crawlfleet.scheduling.flows.expressions import (
+    EvaluationBudget,
+    EvaluationError,
+    evaluate_expression,
+    is_truthy,
+    parse_expression,
+)
 from crawlfleet.scheduling.flows.flow_graph import REFERENCE, is_reference
 
-SEEN_BYTES = 4 << 20
+MAX_SEEN_BYTES = 4 << 20
 """Limit on the results that one step may look at."""
-GATHERED_BYTES = 1 << 20
+MAX_GATHERED_BYTES = 1 << 20
 """Limit on the results that a fan-in puts together; a result that does not fit is null, and counted."""
-REASONS = 1_000
+MAX_REASONS = 1_000
 """Limit on the items of a fan-out for which the result has the reason why they did not complete."""
 _SHOWN_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunStep:
     parameters: bytes | None
     """Filled parameters; None: as they are."""
 
@@ -40,7 +46,7 @@ class FanOut:
 
 
 @dataclass(frozen=True, slots=True)
-class NotRun:
+class EndUnrun:
     """The step ends cancelled, without having run."""
 
     unrun: Unrun
@@ -48,65 +54,65 @@ class NotRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Fail:
+class FailStep:
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class FanInResult:
     is_completed: bool
     result: bytes
     reason: str | None = None
 
 
-Decision = Run | FanOut | NotRun | Fail | Gathered
+StepDecision = RunStep | FanOut | EndUnrun | FailStep | FanInResult
 
 
-class _Unfit(Exception):
+class _InvalidValue(Exception):
     """An expression has a value that does not fit; the message has where and why."""
 
 
-def decide(key: StepKey, spec: StepSpec, ended: Mapping[StepKey, Ended]) -> Decision:
+def decide_step(key: StepKey, spec: StepSpec, ended: Mapping[StepKey, Ended]) -> StepDecision:
     """Decide a step; `ended` are the steps it may refer to, as far as they have ended."""
-    if (not_run := _held_back(spec, ended)) is not None:
+    if (not_run := _check_edges(spec, ended)) is not None:
         return not_run
-    budget = Budget()
-    data: dict[str, Any] = {"steps": {name: _shown(one) for name, one in ended.items()}}
+    budget = EvaluationBudget()
+    data: dict[str, Any] = {"steps": {name: _step_data(step) for name, step in ended.items()}}
     try:
-        if spec.when is not None and not is_true(_value(spec.when, data, budget, "when")):
-            return NotRun(Unrun.SKIPPED, f"condition of step {key} not met: {spec.when}"[: limits.MESSAGE_CHARS])
+        if spec.when is not None and not is_truthy(_evaluate(spec.when, data, budget, "when")):
+            return EndUnrun(Unrun.SKIPPED, f"condition of step {key} not met: {spec.when}"[: limits.MESSAGE_CHARS])
         if spec.for_each is None:
-            return Run(None if spec.template is None else _parameters(spec.template, data, budget))
-        items = _items(spec, data, budget)
+            return RunStep(None if spec.template is None else _fill_parameters(spec.template, data, budget))
+        items = _fan_out_items(spec, data, budget)
         if not items:
-            return gathered([], 0, allow_failures=spec.allow_failures)
+            return gather_results([], 0, allow_failures=spec.allow_failures)
         return FanOut(
             [
-                _parameters(spec.template, {**data, "item": item, "index": index}, budget)
+                _fill_parameters(spec.template, {**data, "item": item, "index": index}, budget)
                 for index, item in enumerate(items)
             ]
         )
-    except _Unfit as exc:
-        return Fail(str(exc)[: limits.MESSAGE_CHARS])
+    except _InvalidValue as exc:
+        return FailStep(str(exc)[: limits.MESSAGE_CHARS])
 
 
-def fitting(sizes: Sequence[int]) -> int:
+def count_fitting_results(sizes: Sequence[int]) -> int:
     """How many of the first results, of these sizes, a fan-in has room for."""
-    room = GATHERED_BYTES
+    bytes_left = MAX_GATHERED_BYTES
     for count, size in enumerate(sizes):
-        room -= size
-        if room < 0:
+        bytes_left -= size
+        if bytes_left < 0:
             return count
     return len(sizes)
 
 
-def gathered(
+def gather_results(
     items: Sequence[tuple[TaskStatus | None, bytes | None]],
     cut: int,
     *,
     allow_failures: bool,
     reasons: Mapping[int, str] | None = None,
-) -> Gathered:
+) -> FanInResult:
     """Gather the results of a fan-out as JSON, in the order of its list; null for an item that did not complete.
 
     `cut` is how many results were left out for want of room. `reasons` has why items did not complete, by index.
@@ -116,10 +122,10 @@ def gathered(
     results = b",".join(result or b"null" for _, result in items)
     counts = f'"completed":{completed},"failed":{failed}' + (f',"cut":{cut}' if cut else "")
     if reasons:
-        shown = {at: text[:_SHOWN_CHARS] for at, text in islice(reasons.items(), REASONS)}
+        shown = {index: text[:_SHOWN_CHARS] for index, text in islice(reasons.items(), MAX_REASONS)}
         counts += f',"reasons":{json.dumps(shown)}'
     reason = f"{failed} of {len(items)} items did not complete" if failed else None
-    return Gathered(not failed or allow_failures, b'{"results":[%s],%s}' % (results, counts.encode()), reason)
+    return FanInResult(not failed or allow_failures, b'{"results":[%s],%s}' % (results, counts.encode()), reason)
 
 
 class StepState(NamedTuple):
@@ -128,23 +134,23 @@ class StepState(NamedTuple):
     unrun: Unrun
 
 
-def to_resume(steps: Mapping[StepKey, StepState]) -> set[StepKey]:
+def steps_to_resume(steps: Mapping[StepKey, StepState]) -> set[StepKey]:
     """Steps that run again: those that ended badly, and those after them that did not complete.
 
     `steps` are in order, parents first. What was skipped because of one that runs again is looked at again as well.
     """
-    again: set[StepKey] = set()
+    resumed: set[StepKey] = set()
     for key, step in steps.items():
         is_over = step.status.is_final and step.status is not TaskStatus.COMPLETED
-        if is_over and (step.unrun is not Unrun.SKIPPED or not again.isdisjoint(step.after)):
-            again.add(key)
-    return again
+        if is_over and (step.unrun is not Unrun.SKIPPED or not resumed.isdisjoint(step.after)):
+            resumed.add(key)
+    return resumed
 
 
 def flow_status(steps: Iterable[tuple[TaskStatus, Unrun]]) -> FlowStatus:
     """The status of a flow, from its steps."""
-    found = {(status, unrun) for status, unrun in steps if unrun is not Unrun.SKIPPED or not status.is_final}
-    statuses = {status for status, _ in found}
+    step_states = {(status, unrun) for status, unrun in steps if unrun is not Unrun.SKIPPED or not status.is_final}
+    statuses = {status for status, _ in step_states}
     if any(not status.is_final for status in statuses):
         return FlowStatus.RUNNING
     if not statuses.isdisjoint({TaskStatus.FAILED, TaskStatus.TIMEOUT}):
@@ -152,23 +158,23 @@ def flow_status(steps: Iterable[tuple[TaskStatus, Unrun]]) -> FlowStatus:
     return FlowStatus.CANCELLED if TaskStatus.CANCELLED in statuses else FlowStatus.COMPLETED
 
 
-def _held_back(spec: StepSpec, ended: Mapping[StepKey, Ended]) -> NotRun | None:
+def _check_edges(spec: StepSpec, ended: Mapping[StepKey, Ended]) -> EndUnrun | None:
     """Whether the edges keep the step from running: a broken edge goes before one that is only not needed."""
-    skipped: NotRun | None = None
+    skipped: EndUnrun | None = None
     for parent, on in spec.after.items():
-        match ONS[on], _end(ended.get(parent)):
+        match ONS[on], _parent_end(ended.get(parent)):
             case Edge.ALWAYS, _:
                 continue
             case Edge.SUCCESS, Unrun.BROKEN:
-                return NotRun(Unrun.BROKEN, _why_broken(parent, ended.get(parent)))
+                return EndUnrun(Unrun.BROKEN, _why_broken(parent, ended.get(parent)))
             case Edge.SUCCESS, Unrun.SKIPPED:
-                skipped = skipped or NotRun(Unrun.SKIPPED, ended[parent].reason or f"step {parent} was skipped")
+                skipped = skipped or EndUnrun(Unrun.SKIPPED, ended[parent].reason or f"step {parent} was skipped")
             case Edge.FAILURE, Unrun.NOT | Unrun.SKIPPED:
-                skipped = skipped or NotRun(Unrun.SKIPPED, f"step {parent} did not fail")
+                skipped = skipped or EndUnrun(Unrun.SKIPPED, f"step {parent} did not fail")
     return skipped
 
 
-def _end(parent: Ended | None) -> Unrun:
+def _parent_end(parent: Ended | None) -> Unrun:
     """How a parent ended: completed, skipped, or anything else; a parent that is gone did not complete."""
     if parent is not None and parent.status is TaskStatus.COMPLETED:
         return Unrun.NOT
@@ -183,65 +189,65 @@ def _why_broken(key: StepKey, parent: Ended | None) -> str:
     return f"depends on step {key}, which ended {parent.status.word}"
 
 
-def _shown(step: Ended) -> dict[str, Any]:
+def _step_data(step: Ended) -> dict[str, Any]:
     results = step.result.get("results") if isinstance(step.result, dict) else None
     return {"status": step.status.word, "result": step.result, "results": results, "reason": step.reason}
 
 
-def _items(spec: StepSpec, data: Mapping[str, Any], budget: Budget) -> list[Any]:
+def _fan_out_items(spec: StepSpec, data: Mapping[str, Any], budget: EvaluationBudget) -> list[Any]:
     if isinstance(spec.for_each, str):
-        items = _value(spec.for_each, data, budget, "for_each")
+        items = _evaluate(spec.for_each, data, budget, "for_each")
         if not isinstance(items, list):
-            raise _Unfit(f"for_each: {_short(spec.for_each)} gives {_kind(items)}, not a list")
+            raise _InvalidValue(f"for_each: {_shorten(spec.for_each)} gives {_type_phrase(items)}, not a list")
     else:
         items = list(spec.for_each or ())
     if len(items) > spec.max_items:
-        raise _Unfit(f"for_each: {len(items)} items, where at most {spec.max_items} are taken")
+        raise _InvalidValue(f"for_each: {len(items)} items, where at most {spec.max_items} are taken")
     return items
 
 
-def _value(text: str, data: Mapping[str, Any], budget: Budget, where: str) -> Any:
+def _evaluate(text: str, data: Mapping[str, Any], budget: EvaluationBudget, where: str) -> Any:
     try:
-        return evaluate(parse(text), data, budget)
-    except Unanswerable as exc:
-        raise _Unfit(f"{where}: {_short(text)}: {exc}") from exc
+        return evaluate_expression(parse_expression(text), data, budget)
+    except EvaluationError as exc:
+        raise _InvalidValue(f"{where}: {_shorten(text)}: {exc}") from exc
 
 
-def _parameters(template: Any, data: Mapping[str, Any], budget: Budget) -> bytes:
-    filled = _filled(template, data, budget, "parameters")
+def _fill_parameters(template: Any, data: Mapping[str, Any], budget: EvaluationBudget) -> bytes:
+    filled = _fill_template(template, data, budget, "parameters")
     try:
         body = json.dumps(filled, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (ValueError, RecursionError) as exc:
-        raise _Unfit(f"parameters: cannot be written as JSON: {exc}") from exc
+        raise _InvalidValue(f"parameters: cannot be written as JSON: {exc}") from exc
     if len(body) > limits.PARAMETERS_BYTES:
-        raise _Unfit(f"parameters: {len(body)} bytes; at most {limits.PARAMETERS_BYTES} are taken")
+        raise _InvalidValue(f"parameters: {len(body)} bytes; at most {limits.PARAMETERS_BYTES} are taken")
     return body
 
 
-def _filled(template: Any, data: Mapping[str, Any], budget: Budget, path: str) -> Any:
+def _fill_template(template: Any, data: Mapping[str, Any], budget: EvaluationBudget, path: str) -> Any:
     """The template with every reference replaced. Its depth was checked when it was submitted."""
-    budget.spend(1)
+    budget.charge(1)
     if is_reference(template):
-        value = _value(template[REFERENCE], data, budget, path)
+        value = _evaluate(template[REFERENCE], data, budget, path)
         if value is None:
             if "default" not in template:
-                raise _Unfit(f"{path}: {_short(template[REFERENCE])} gives nothing")
+                raise _InvalidValue(f"{path}: {_shorten(template[REFERENCE])} gives nothing")
             value = template["default"]
         return value
     if isinstance(template, dict):
-        return {name: _filled(inner, data, budget, f"{path}.{name}") for name, inner in template.items()}
+        return {name: _fill_template(inner, data, budget, f"{path}.{name}") for name, inner in template.items()}
     if isinstance(template, list):
-        return [_filled(inner, data, budget, f"{path}[{at}]") for at, inner in enumerate(template)]
+        return [_fill_template(inner, data, budget, f"{path}[{index}]") for index, inner in enumerate(template)]
     if isinstance(template, str):
-        budget.weigh(template)
+        budget.charge_value(template)
     return template
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
 
 
-def _kind(value: Any) -> str:
+def _type_phrase(value: Any) -> str:
     match value:
         case None:
             return "nothing"

@@ -14,8 +14,8 @@ MAX_HALVINGS = 6
 
 
 Source = Literal["host", "robots", "default", "back-off"]
-"""Source of a limit: a person for this host, the site's own robots.txt, the configuration; or a rate that is lowered for
-a while after refusals."""
+"""Source of a limit: a person for this host, the site's own robots.txt, the configuration; or a rate that is lowered
+for a while after refusals."""
 
 
 class HostBudget(NamedTuple):

@@ -126,7 +126,7 @@ class HostShares(Generic[KeyT]):
         return True
 
     def release_freed(self, now: float) -> set[KeyT]:
-        """Free the cut units whose window is over, and drop holders that have and want nothing; returns those changed."""
+        """Free cut units whose window is over, and drop holders that have and want nothing; returns those changed."""
         changed = set()
         for key, share in list(self.holders.items()):
             if share.is_cut and share.free_at is not None and share.free_at <= now:

@@ -1,4 +1,4 @@
-"""Exponential back-off of a host that refuses (429, 503): all nodes pause, longer each time, until it is quiet again."""
+"""Exponential back-off of a host that refuses (429, 503): all nodes pause, longer each time, until it is quiet."""
 
 from __future__ import annotations
 

@@ -23,15 +23,15 @@ RESTART_GAP_MS = 3_600_000
 PROBATION_S = 3_600.0
 
 
-class _Reading(NamedTuple):
+class _ClockReading(NamedTuple):
     wall: Instant
     monotonic: float
 
-    def ahead_ms(self, earlier: _Reading) -> float:
+    def ahead_ms(self, earlier: _ClockReading) -> float:
         """How much further the wall clock went than the monotonic clock since the earlier reading."""
         return self.wall - earlier.wall - (self.monotonic - earlier.monotonic) * 1000
 
-    def tolerance_ms(self, earlier: _Reading) -> float:
+    def tolerance_ms(self, earlier: _ClockReading) -> float:
         return TOLERANCE_MS + DRIFT * (self.monotonic - earlier.monotonic) * 1000
 
 
@@ -39,24 +39,24 @@ class ClockTrust:
     """Follows one clock by its readings, from the first one on."""
 
     def __init__(self) -> None:
-        self._believed: _Reading | None = None
-        self._doubted: _Reading | None = None
+        self._believed: _ClockReading | None = None
+        self._doubted: _ClockReading | None = None
         self._steady_since = 0.0
 
     def observe(self, wall: Instant, monotonic: float, mark: Instant | None) -> bool:
         """Whether this reading of the wall clock is believed."""
-        reading = _Reading(wall, monotonic)
+        reading = _ClockReading(wall, monotonic)
         if self._agrees(reading, mark) or self._has_been_steady(reading):
             self._believed, self._doubted = reading, None
             return True
         return False
 
-    def _agrees(self, reading: _Reading, mark: Instant | None) -> bool:
+    def _agrees(self, reading: _ClockReading, mark: Instant | None) -> bool:
         if self._believed is None:
             return mark is not None and reading.wall <= mark + RESTART_GAP_MS
         return reading.ahead_ms(self._believed) <= reading.tolerance_ms(self._believed)
 
-    def _has_been_steady(self, reading: _Reading) -> bool:
+    def _has_been_steady(self, reading: _ClockReading) -> bool:
         last, self._doubted = self._doubted, reading
         if last is None or abs(reading.ahead_ms(last)) > reading.tolerance_ms(last):
             self._steady_since = reading.monotonic

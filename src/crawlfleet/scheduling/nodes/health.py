@@ -101,43 +101,47 @@ def trial_slots(held: int, waited_s: float) -> int:
 
 
 def next_health(
-    state: HealthState, measurement: Measurement, at: float, thresholds: Thresholds, faults: NodeFaults = NO_FAULTS
+    state: HealthState,
+    measurement: Measurement,
+    now_mono: float,
+    thresholds: Thresholds,
+    faults: NodeFaults = NO_FAULTS,
 ) -> HealthState:
     """The next state of health; `now_mono` is in monotonic seconds. The caller compares `status` before and after."""
     rules = _rules(measurement, faults, thresholds)
-    averages = _averages(state, rules, at)
+    averages = _averages(state, rules, now_mono)
     passed = _reasons(rules, averages, 1.0)
     near = _reasons(rules, averages, thresholds.recover_share)
-    state = replace(state, averages=averages, measured_at=at)
-    state = _towards_worse(state, _gravest(passed), at, thresholds.hold_s)
-    state = _towards_better(state, _gravest(near), at, thresholds.recover_s)
+    state = replace(state, averages=averages, measured_at=now_mono)
+    state = _towards_worse(state, _worst_level(passed), now_mono, thresholds.hold_s)
+    state = _towards_better(state, _worst_level(near), now_mono, thresholds.recover_s)
     return replace(state, details=_details(state, rules, thresholds.recover_share))
 
 
-def _towards_worse(state: HealthState, level: Health, at: float, hold_s: float) -> HealthState:
+def _towards_worse(state: HealthState, level: Health, now_mono: float, hold_s: float) -> HealthState:
     if level <= state.status or level is Health.HEALTHY:
         if state.status is Health.UNKNOWN:
-            return _changed(state, Health.HEALTHY, at)
+            return _change_status(state, Health.HEALTHY, now_mono)
         return replace(state, worse_since=None)
-    since = at if state.worse_since is None else state.worse_since
+    since = now_mono if state.worse_since is None else state.worse_since
     mildest = level if state.worse_since is None else min(level, state.worse)
-    if at - since >= hold_s:
-        return _changed(state, mildest, at)
+    if now_mono - since >= hold_s:
+        return _change_status(state, mildest, now_mono)
     return replace(state, worse_since=since, worse=mildest)
 
 
-def _towards_better(state: HealthState, level: Health, at: float, recover_s: float) -> HealthState:
+def _towards_better(state: HealthState, level: Health, now_mono: float, recover_s: float) -> HealthState:
     if level >= state.status:
         return replace(state, better_since=None)
-    since = at if state.better_since is None else state.better_since
+    since = now_mono if state.better_since is None else state.better_since
     gravest = level if state.better_since is None else max(level, state.better)
-    if at - since >= recover_s:
-        return _changed(state, gravest, at)
+    if now_mono - since >= recover_s:
+        return _change_status(state, gravest, now_mono)
     return replace(state, better_since=since, better=gravest)
 
 
-def _changed(state: HealthState, status: Health, at: float) -> HealthState:
-    return replace(state, status=status, changed_at=at, worse_since=None, better_since=None)
+def _change_status(state: HealthState, status: Health, now_mono: float) -> HealthState:
+    return replace(state, status=status, changed_at=now_mono, worse_since=None, better_since=None)
 
 
 def _rules(measurement: Measurement, faults: NodeFaults, thresholds: Thresholds) -> tuple[_Rule, ...]:
@@ -154,10 +158,10 @@ def _rules(measurement: Measurement, faults: NodeFaults, thresholds: Thresholds)
     )
 
 
-def _averages(state: HealthState, rules: tuple[_Rule, ...], at: float) -> dict[str, float]:
+def _averages(state: HealthState, rules: tuple[_Rule, ...], now_mono: float) -> dict[str, float]:
     """Each value weighs by the time since the last one, so that it does not matter how often a node measures."""
     averages = dict(state.averages)
-    waited_s = 0.0 if state.measured_at is None else max(0.0, at - state.measured_at)
+    waited_s = 0.0 if state.measured_at is None else max(0.0, now_mono - state.measured_at)
     for rule in rules:
         # NaN would stay in the average for ever.
         if not math.isfinite(rule.value):
@@ -181,7 +185,7 @@ def _reasons(
     return reasons
 
 
-def _gravest(reasons: list[_Reason]) -> Health:
+def _worst_level(reasons: list[_Reason]) -> Health:
     return max((reason.level for reason in reasons), default=Health.HEALTHY)
 
 
@@ -194,9 +198,9 @@ def _details(state: HealthState, rules: tuple[_Rule, ...], recover_share: float)
         {"rule": reason.rule, "level": reason.level.word, "value": round(reason.value, 4), "limit": reason.limit}
         for reason in reasons
     ]
-    kept = shown or state.details.get("reasons", [])
-    is_fault = state.status is Health.UNHEALTHY and _are_faults(kept)
-    return {"reasons": kept, "is_recovering": state.better_since is not None, "is_on_trial": is_fault}
+    reported = shown or state.details.get("reasons", [])
+    is_fault = state.status is Health.UNHEALTHY and _are_faults(reported)
+    return {"reasons": reported, "is_recovering": state.better_since is not None, "is_on_trial": is_fault}
 
 
 def _are_faults(reasons: Iterable[Mapping[str, Any]]) -> bool:

@@ -18,7 +18,7 @@ from typing import Generic, Protocol, TypeVar
 from crawlfleet.model.ids import NodeId
 
 
-class Lease(Protocol):
+class SessionLease(Protocol):
     """The lease of an open session as the store has it."""
 
     @property
@@ -34,60 +34,63 @@ class Lease(Protocol):
     def lease_ms(self) -> int: ...
 
 
-LeaseT = TypeVar("LeaseT", bound=Lease)
+LeaseT = TypeVar("LeaseT", bound=SessionLease)
 
 
 @dataclass(slots=True)
-class _Watch(Generic[LeaseT]):
+class _WatchedLease(Generic[LeaseT]):
     lease: LeaseT
     since: float
 
 
-class LeaseBook(Generic[LeaseT]):
+class LeaseTracker(Generic[LeaseT]):
     """The leases as the leader has observed them. Times are its monotonic seconds, read after the rows were."""
 
     def __init__(self, *, max_gap_s: float = 5.0) -> None:
         self._max_gap_s = max_gap_s
-        self._watched: dict[NodeId, _Watch[LeaseT]] = {}
+        self._watched: dict[NodeId, _WatchedLease[LeaseT]] = {}
         self._observed_at: float | None = None
 
     def __len__(self) -> int:
         return len(self._watched)
 
-    def observe(self, leases: Iterable[LeaseT], at: float) -> None:
+    def observe_leases(self, leases: Iterable[LeaseT], now_mono: float) -> None:
         """Observe all open sessions as of now; one that is missing is over and dropped."""
-        if self._has_slept(at):
-            self.fresh_start(at)
-        self._observed_at = at
+        if self._has_slept(now_mono):
+            self.restart_leases(now_mono)
+        self._observed_at = now_mono
         before, self._watched = self._watched, {}
         for lease in leases:
-            known = before.get(lease.node)
-            if known is not None and (known.lease.session, known.lease.renewals) == (lease.session, lease.renewals):
-                since = known.since
+            watched = before.get(lease.node)
+            if watched is not None and (watched.lease.session, watched.lease.renewals) == (
+                lease.session,
+                lease.renewals,
+            ):
+                since = watched.since
             else:
-                since = at
-            self._watched[lease.node] = _Watch(lease, since)
+                since = now_mono
+            self._watched[lease.node] = _WatchedLease(lease, since)
 
-    def expired(self, at: float) -> list[LeaseT]:
-        """Leases unchanged for their whole length, oldest first. None from a leader that slept since it last observed."""
-        if self._has_slept(at):
+    def expired_leases(self, now_mono: float) -> list[LeaseT]:
+        """Leases unchanged for their whole length, oldest first. None from a leader that slept since it observed."""
+        if self._has_slept(now_mono):
             return []
-        over = [watch for watch in self._watched.values() if at - watch.since >= watch.lease.lease_ms / 1000]
-        over.sort(key=lambda watch: watch.since)
-        return [watch.lease for watch in over]
+        expired = [watch for watch in self._watched.values() if now_mono - watch.since >= watch.lease.lease_ms / 1000]
+        expired.sort(key=lambda watch: watch.since)
+        return [watch.lease for watch in expired]
 
-    def forget(self, node: NodeId) -> None:
+    def forget_node(self, node: NodeId) -> None:
         """Drop the lease of a node whose session was ended."""
         self._watched.pop(node, None)
 
-    def fresh_start(self, at: float) -> None:
+    def restart_leases(self, now_mono: float) -> None:
         """Let every lease begin now: for a new leader, or one that did not watch."""
-        self._observed_at = at
+        self._observed_at = now_mono
         for watch in self._watched.values():
-            watch.since = at
+            watch.since = now_mono
 
-    def _has_slept(self, at: float) -> bool:
-        return self._observed_at is not None and at - self._observed_at > self._max_gap_s
+    def _has_slept(self, now_mono: float) -> bool:
+        return self._observed_at is not None and now_mono - self._observed_at > self._max_gap_s
 
 
 class LeaseState(StrEnum):
@@ -106,11 +109,11 @@ def must_stop_at(sent_at: float, lease_s: float, margin_s: float = 2.0) -> float
     return sent_at + lease_s - min(margin_s, lease_s / 2)
 
 
-def lease_state(at: float, sent_at: float | None, lease_s: float, margin_s: float = 2.0) -> LeaseState:
+def lease_state(now_mono: float, sent_at: float | None, lease_s: float, margin_s: float = 2.0) -> LeaseState:
     """The state of the node's lease; `sent_at` is None as long as no sync was answered."""
-    if sent_at is None or at >= sent_at + lease_s:
+    if sent_at is None or now_mono >= sent_at + lease_s:
         return LeaseState.ENDED
     stop_at = must_stop_at(sent_at, lease_s, margin_s)
-    if at >= stop_at:
+    if now_mono >= stop_at:
         return LeaseState.MUST_STOP
-    return LeaseState.AT_RISK if at - sent_at >= stop_at - at else LeaseState.HELD
+    return LeaseState.AT_RISK if now_mono - sent_at >= stop_at - now_mono else LeaseState.HELD

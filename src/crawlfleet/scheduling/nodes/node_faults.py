@@ -43,22 +43,22 @@ NO_FAULTS = NodeFaults()
 
 
 @dataclass(slots=True)
-class _Count:
+class _OutcomeCount:
     """Counts of good and bad outcomes, faded to the time `at`."""
 
     good: float = 0.0
     bad: float = 0.0
     at: float = 0.0
 
-    def fade(self, at: float) -> None:
-        if at > self.at:
-            left = 0.5 ** ((at - self.at) / HALF_LIFE_S)
+    def fade(self, now_mono: float) -> None:
+        if now_mono > self.at:
+            left = 0.5 ** ((now_mono - self.at) / HALF_LIFE_S)
             self.good *= left
             self.bad *= left
-            self.at = at
+            self.at = now_mono
 
-    def add(self, good: float, bad: float, at: float) -> None:
-        self.fade(at)
+    def add(self, good: float, bad: float, now_mono: float) -> None:
+        self.fade(now_mono)
         self.good += max(0.0, good)
         self.bad += max(0.0, bad)
         total = self.good + self.bad
@@ -75,10 +75,10 @@ class ProcessFaults:
     """Counts of how executions end on each node, by task type: with their process alive, or with its death."""
 
     def __init__(self) -> None:
-        self._counts: dict[NodeId, dict[str, _Count]] = {}
+        self._counts: dict[NodeId, dict[str, _OutcomeCount]] = {}
         self._reported: dict[NodeId, Mapping[str, tuple[int, int]]] = {}
 
-    def observe(self, node: NodeId, ends: Iterable[tuple[str, int, int]], at: float) -> None:
+    def record_ends(self, node: NodeId, ends: Iterable[tuple[str, int, int]], now_mono: float) -> None:
         """Record a node's report; `ends` are totals since the agent started, counted from the node's first report."""
         totals = {task_type: (survived, died) for task_type, survived, died in ends}
         before = self._reported.get(node)
@@ -92,14 +92,14 @@ class ProcessFaults:
             is_same_agent = survived >= good and died >= bad
             good, bad = (survived - good, died - bad) if is_same_agent else (survived, died)
             if good or bad:
-                counts.setdefault(task_type, _Count(at=at)).add(good, bad, at)
+                counts.setdefault(task_type, _OutcomeCount(at=now_mono)).add(good, bad, now_mono)
 
-    def rates(self, at: float) -> dict[NodeId, float]:
+    def fault_rates(self, now_mono: float) -> dict[NodeId, float]:
         """Of nodes that have any."""
         totals: dict[str, list[float]] = {}
         for counts in self._counts.values():
             for task_type, count in counts.items():
-                count.fade(at)
+                count.fade(now_mono)
                 total = totals.setdefault(task_type, [0.0, 0.0])
                 total[0] += count.good
                 total[1] += count.bad
@@ -109,17 +109,17 @@ class ProcessFaults:
             if any(count.bad for count in counts.values()) and (rate := _compared_rate(counts, totals)) > 0.0
         }
 
-    def forget(self, node: NodeId) -> None:
+    def forget_node(self, node: NodeId) -> None:
         """Drop a node; its later reports are counted from the next one."""
         self._counts.pop(node, None)
         self._reported.pop(node, None)
 
-    def keep(self, nodes: Collection[NodeId]) -> None:
+    def keep_nodes(self, nodes: Collection[NodeId]) -> None:
         for gone in self._reported.keys() - set(nodes):
-            self.forget(gone)
+            self.forget_node(gone)
 
 
-def _compared_rate(counts: Mapping[str, _Count], totals: Mapping[str, list[float]]) -> float:
+def _compared_rate(counts: Mapping[str, _OutcomeCount], totals: Mapping[str, list[float]]) -> float:
     good = bad = 0.0
     for task_type, count in counts.items():
         others_good = max(0.0, totals[task_type][0] - count.good)
@@ -131,7 +131,7 @@ def _compared_rate(counts: Mapping[str, _Count], totals: Mapping[str, list[float
 
 
 @dataclass(slots=True)
-class _Reach(_Count):
+class _Reach(_OutcomeCount):
     reached_at: float | None = None
     failing_since: float | None = None
 
@@ -145,51 +145,51 @@ class HostReach:
         """Nodes by host, hosts in the order of their last report."""
         self._by_node: dict[NodeId, dict[str, _Reach]] = {}
 
-    def observe(self, node: NodeId, host: str, reached: int, unreached: int, at: float) -> None:
+    def record_requests(self, node: NodeId, host: str, reached: int, unreached: int, now_mono: float) -> None:
         if reached <= 0 and unreached <= 0:
             return
         nodes = self._by_host.pop(host, None)
         if nodes is None:
             nodes = {}
             if len(self._by_host) >= self._max_hosts:
-                self._drop(next(iter(self._by_host)))
+                self._drop_host(next(iter(self._by_host)))
         self._by_host[host] = nodes
         reach = nodes.get(node)
         if reach is None:
-            reach = nodes[node] = self._by_node.setdefault(node, {})[host] = _Reach(at=at)
-        reach.add(reached, unreached, at)
+            reach = nodes[node] = self._by_node.setdefault(node, {})[host] = _Reach(at=now_mono)
+        reach.add(reached, unreached, now_mono)
         if reached > 0:
-            reach.reached_at = at
+            reach.reached_at = now_mono
         if unreached <= reached:
             reach.failing_since = None
         elif reach.failing_since is None:
-            reach.failing_since = at
+            reach.failing_since = now_mono
 
-    def rates(self, at: float) -> dict[NodeId, float]:
+    def fault_rates(self, now_mono: float) -> dict[NodeId, float]:
         """Of nodes that have any."""
         rates = {}
         for node, hosts in self._by_node.items():
             bad = 0.0
             for host, reach in hosts.items():
                 if reach.failing_since is not None and self._is_reached_by_others(host, node, reach.failing_since):
-                    reach.fade(at)
+                    reach.fade(now_mono)
                     bad += reach.bad
             if bad:
                 for reach in hosts.values():
-                    reach.fade(at)
+                    reach.fade(now_mono)
                 rates[node] = fault_rate(sum(reach.good for reach in hosts.values()), bad)
         return rates
 
-    def forget(self, node: NodeId) -> None:
+    def forget_node(self, node: NodeId) -> None:
         for host in self._by_node.pop(node, {}):
             nodes = self._by_host[host]
             del nodes[node]
             if not nodes:
                 del self._by_host[host]
 
-    def keep(self, nodes: Collection[NodeId]) -> None:
+    def keep_nodes(self, nodes: Collection[NodeId]) -> None:
         for gone in self._by_node.keys() - set(nodes):
-            self.forget(gone)
+            self.forget_node(gone)
 
     def _is_reached_by_others(self, host: str, node: NodeId, since: float) -> bool:
         """Whether other nodes reach the host since this one fails. An earlier success proves nothing: the host may be
@@ -202,7 +202,7 @@ class HostReach:
             for other, reach in self._by_host[host].items()
         )
 
-    def _drop(self, host: str) -> None:
+    def _drop_host(self, host: str) -> None:
         for node in self._by_host.pop(host):
             hosts = self._by_node[node]
             del hosts[host]
@@ -211,28 +211,30 @@ class HostReach:
 
 
 @dataclass(slots=True)
-class _Heard:
+class _LastRenewal:
     renewals: tuple[int, int]
     at: float
 
 
 @dataclass(slots=True)
-class Silence:
+class SilenceDetector:
     """Detects nodes that do not renew, though their leases have not ended."""
 
-    _heard: dict[NodeId, _Heard] = field(default_factory=dict)
+    _last_renewals: dict[NodeId, _LastRenewal] = field(default_factory=dict)
 
-    def silent_nodes(self, renewals: Mapping[NodeId, tuple[int, int, float]], at: float) -> set[NodeId]:
+    def silent_nodes(self, renewals: Mapping[NodeId, tuple[int, int, float]], now_mono: float) -> set[NodeId]:
         """Nodes whose count of renewals (with their session, and the length of their lease in seconds) stood still for
         half of their lease. Where most of the others are silent too, the fault is on the master's side."""
-        heard = {}
+        last_renewals = {}
         for node, (session, count, _) in renewals.items():
-            before = self._heard.get(node)
+            before = self._last_renewals.get(node)
             is_same = before is not None and before.renewals == (session, count)
-            heard[node] = before if before is not None and is_same else _Heard((session, count), at)
-        self._heard = heard
+            last_renewals[node] = before if before is not None and is_same else _LastRenewal((session, count), now_mono)
+        self._last_renewals = last_renewals
         silent = {
-            node for node, (_, _, lease_s) in renewals.items() if at - heard[node].at > lease_s * SILENT_LEASE_SHARE
+            node
+            for node, (_, _, lease_s) in renewals.items()
+            if now_mono - last_renewals[node].at > lease_s * SILENT_LEASE_SHARE
         }
         others = len(renewals) - 1
         return silent if others > 0 and 2 * (len(silent) - 1) < others else set()

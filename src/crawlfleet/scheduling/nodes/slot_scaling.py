@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from crawlfleet.model.node import Measurement
 
-_PART = 8
+_STEP_DIVISOR = 8
 """Divisor of the slots that gives the step of a change: an eighth, and at least one."""
 
 
@@ -33,11 +33,11 @@ class LoadLimits:
     half_life_s: float = 10.0
     settle_s: float = 30.0
     """Seconds between two changes, and before the first."""
-    forget_s: float = 600.0
-    forget_most_s: float = 86_400.0
+    ceiling_s: float = 600.0
+    max_ceiling_s: float = 86_400.0
 
 
-class Seen(NamedTuple):
+class NodeLoad(NamedTuple):
     measurement: Measurement
     slots: int
     """Slots in effect now."""
@@ -55,7 +55,7 @@ class LoadState:
     settled_at: float | None = None
     ceiling: int | None = None
     ceiling_until: float = 0.0
-    forget_s: float = 0.0
+    ceiling_s: float = 0.0
 
 
 class Resize(NamedTuple):
@@ -64,67 +64,71 @@ class Resize(NamedTuple):
 
 
 def next_slots(
-    state: LoadState, seen: Seen, at: float, bounds: tuple[int, int], limits: LoadLimits = LoadLimits()
+    state: LoadState, load: NodeLoad, now_mono: float, bounds: tuple[int, int], limits: LoadLimits = LoadLimits()
 ) -> tuple[LoadState, Resize | None]:
     """The next state, and a change of slots if one is due. `now_mono` is in monotonic seconds; `bounds` are the fewest
     and the most slots."""
-    least, most = bounds
-    slots = seen.slots
-    if not least <= slots <= most:
-        within = max(least, min(most, slots))
-        return LoadState(settled_at=at + limits.settle_s), Resize(within, f"its cluster allows {least} to {most}")
-    state = _measured(state, seen.measurement, at, limits)
+    min_slots, max_slots = bounds
+    slots = load.slots
+    if not min_slots <= slots <= max_slots:
+        within = max(min_slots, min(max_slots, slots))
+        return LoadState(settled_at=now_mono + limits.settle_s), Resize(
+            within, f"its cluster allows {min_slots} to {max_slots}"
+        )
+    state = _update_averages(state, load.measurement, now_mono, limits)
     assert state.settled_at is not None
-    if at < state.settled_at:
+    if now_mono < state.settled_at:
         return state, None
-    step = max(1, slots // _PART)
-    if over := _above(state, limits, 1.0):
-        fewer = max(least, slots - step)
+    step = max(1, slots // _STEP_DIVISOR)
+    if excess := _describe_above(state, limits, 1.0):
+        fewer = max(min_slots, slots - step)
         if fewer == slots:
             return state, None
-        return _with_ceiling(state, slots - 1, at, limits), Resize(fewer, f"too much: {over}")
-    top = most if state.ceiling is None or at >= state.ceiling_until else min(most, state.ceiling)
+        return _with_ceiling(state, slots - 1, now_mono, limits), Resize(fewer, f"too much: {excess}")
+    top = max_slots if state.ceiling is None or now_mono >= state.ceiling_until else min(max_slots, state.ceiling)
     more = min(top, slots + step)
-    if more <= slots or not (seen.is_full and seen.is_wanted) or _above(state, limits, limits.spare_share):
+    if more <= slots or not (load.is_full and load.is_wanted) or _describe_above(state, limits, limits.spare_share):
         return state, None
-    return _changed(state, at, limits), Resize(more, "all slots are used, work waits, and there is room for more")
+    return _reset_averages(state, now_mono, limits), Resize(
+        more, "all slots are used, work waits, and there is room for more"
+    )
 
 
-def _measured(state: LoadState, measurement: Measurement, at: float, limits: LoadLimits) -> LoadState:
-    waited_s = 0.0 if state.measured_at is None else max(0.0, at - state.measured_at)
+def _update_averages(state: LoadState, measurement: Measurement, now_mono: float, limits: LoadLimits) -> LoadState:
+    waited_s = 0.0 if state.measured_at is None else max(0.0, now_mono - state.measured_at)
     weight = 0.5 ** (waited_s / limits.half_life_s)
     averages = dict(state.averages)
-    for name in _LIMITED:
+    for name in _LIMITED_FIGURES:
         value = getattr(measurement, name)
         # NaN would stay in the average for ever.
         if math.isfinite(value):
             averages[name] = value + (averages.get(name, value) - value) * weight
-    settled_at = at + limits.settle_s if state.settled_at is None else state.settled_at
-    return replace(state, averages=averages, measured_at=at, settled_at=settled_at)
+    settled_at = now_mono + limits.settle_s if state.settled_at is None else state.settled_at
+    return replace(state, averages=averages, measured_at=now_mono, settled_at=settled_at)
 
 
-_LIMITED = ("cpu", "memory", "load", "start_latency_s")
+_LIMITED_FIGURES = ("cpu", "memory", "load", "start_latency_s")
 
 
-def _above(state: LoadState, limits: LoadLimits, share: float) -> str:
+def _describe_above(state: LoadState, limits: LoadLimits, share: float) -> str:
     """The figures above that share of their limit, in words; empty when none is."""
-    found = [
+    excesses = [
         f"{name} {state.averages[name]:.2f} of {getattr(limits, name):g}"
-        for name in _LIMITED
+        for name in _LIMITED_FIGURES
         if state.averages.get(name, 0.0) > getattr(limits, name) * share
     ]
-    return ", ".join(found)
+    return ", ".join(excesses)
 
 
-def _with_ceiling(state: LoadState, ceiling: int, at: float, limits: LoadLimits) -> LoadState:
-    forget_s = state.forget_s
+def _with_ceiling(state: LoadState, ceiling: int, now_mono: float, limits: LoadLimits) -> LoadState:
+    ceiling_s = state.ceiling_s
     if state.ceiling is None or ceiling > state.ceiling:
-        forget_s = limits.forget_s
-    elif at >= state.ceiling_until:
-        forget_s = min(2 * forget_s, limits.forget_most_s)
-    state = replace(state, ceiling=ceiling, ceiling_until=at + forget_s, forget_s=forget_s)
-    return _changed(state, at, limits)
+        ceiling_s = limits.ceiling_s
+    elif now_mono >= state.ceiling_until:
+        ceiling_s = min(2 * ceiling_s, limits.max_ceiling_s)
+    state = replace(state, ceiling=ceiling, ceiling_until=now_mono + ceiling_s, ceiling_s=ceiling_s)
+    return _reset_averages(state, now_mono, limits)
 
 
-def _changed(state: LoadState, at: float, limits: LoadLimits) -> LoadState:
-    return replace(state, averages={}, measured_at=None, settled_at=at + limits.settle_s)
+def _reset_averages(state: LoadState, now_mono: float, limits: LoadLimits) -> LoadState:
+    return replace(state, averages={}, measured_at=None, settled_at=now_mono + limits.settle_s)

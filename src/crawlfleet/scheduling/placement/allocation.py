@@ -12,22 +12,22 @@ from collections.abc import Iterable, Mapping
 from crawlfleet.model.node import Measurement
 from crawlfleet.model.requirement import Requirement
 
-COMFORTABLE = {"cpu": 1.25, "memory_mb": 1.5}
+COMFORT_FACTORS = {"cpu": 1.25, "memory_mb": 1.5}
 """Factors of its minimum that a task would be comfortable with, by resource."""
-NEEDS_MORE = {("javascript_rendering", "memory_mb"): 2.0, ("proxy_rotation", "cpu"): 2.0}
+CAPABILITY_FACTORS = {("javascript_rendering", "memory_mb"): 2.0, ("proxy_rotation", "cpu"): 2.0}
 """Further factors by capability: a browser's memory, the processor for encrypted connections through proxies."""
 # Loans are whole up to half a node's load, and none are given from nine tenths on.
-_EASY, _BUSY = 0.5, 0.9
+_EASY_LOAD, _BUSY_LOAD = 0.5, 0.9
 
 
-def comfortable(requirement: Requirement) -> dict[str, float]:
-    asked = {name for name, wanted in requirement.capabilities if wanted}
+def comfortable_amounts(requirement: Requirement) -> dict[str, float]:
+    capabilities = {name for name, wanted in requirement.capabilities if wanted}
     amounts = {}
-    for name, least in requirement.resources:
-        factor = COMFORTABLE.get(name, 1.0)
-        for capability in asked:
-            factor *= NEEDS_MORE.get((capability, name), 1.0)
-        amounts[name] = least * factor
+    for name, minimum in requirement.resources:
+        factor = COMFORT_FACTORS.get(name, 1.0)
+        for capability in capabilities:
+            factor *= CAPABILITY_FACTORS.get((capability, name), 1.0)
+        amounts[name] = minimum * factor
     return amounts
 
 
@@ -40,22 +40,24 @@ def loan_shares(
     """
     left, wanted = dict(capacity), dict.fromkeys(capacity, 0.0)
     for requirement, count in held:
-        more = comfortable(requirement)
-        for name, least in requirement.resources:
-            left[name] = left.get(name, 0.0) - least * count
-            wanted[name] = wanted.get(name, 0.0) + (more[name] - least) * count
-    ease = {"cpu": _ease(measured.cpu), "memory_mb": _ease(measured.memory)} if measured else {}
+        comfort = comfortable_amounts(requirement)
+        for name, minimum in requirement.resources:
+            left[name] = left.get(name, 0.0) - minimum * count
+            wanted[name] = wanted.get(name, 0.0) + (comfort[name] - minimum) * count
+    load_factors = {"cpu": _loan_factor(measured.cpu), "memory_mb": _loan_factor(measured.memory)} if measured else {}
     return {
-        name: max(0.0, min(1.0, left[name] / wanted[name])) * ease.get(name, 1.0) if wanted[name] > 0 else 0.0
+        name: max(0.0, min(1.0, left[name] / wanted[name])) * load_factors.get(name, 1.0) if wanted[name] > 0 else 0.0
         for name in left
     }
 
 
-def allocation(requirement: Requirement, shares: Mapping[str, float]) -> dict[str, float]:
-    more = comfortable(requirement)
-    return {name: least + (more[name] - least) * shares.get(name, 0.0) for name, least in requirement.resources}
+def allocated_amounts(requirement: Requirement, shares: Mapping[str, float]) -> dict[str, float]:
+    comfort = comfortable_amounts(requirement)
+    return {
+        name: minimum + (comfort[name] - minimum) * shares.get(name, 0.0) for name, minimum in requirement.resources
+    }
 
 
-def _ease(load: float) -> float:
+def _loan_factor(load: float) -> float:
     # Written so that NaN lends nothing.
-    return max(0.0, min(1.0, (_BUSY - load) / (_BUSY - _EASY))) if load < _BUSY else 0.0
+    return max(0.0, min(1.0, (_BUSY_LOAD - load) / (_BUSY_LOAD - _EASY_LOAD))) if load < _BUSY_LOAD else 0.0

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 from crawlfleet.model import limits
 from crawlfleet.model.evidence import BYPASS, CONTENT_KINDS, CONTENT_TYPE, HOST, TECHNOLOGY, Subject
 
-WORDS_MOST = 4
+MAX_WORDS = 4
 """Limit on the words of each kind: more than these tell nothing about a page."""
-HOSTS_NAMED = 256
+MAX_NAMED_HOSTS = 256
 HOST_BUCKETS = 64
 
 _FEATURES = {
@@ -29,14 +29,14 @@ _FEATURES = {
 
 def content_subjects(features: Mapping[str, Any]) -> tuple[Subject, ...]:
     """The subjects among a task's content features that strategies know."""
-    found: set[Subject] = set()
+    subjects: set[Subject] = set()
     for kind, names in _FEATURES.items():
         words = [word for name in names for word in _words(features.get(name))]
-        found.update((kind, word) for word in words[:WORDS_MOST])
-    return tuple(sorted(found))
+        subjects.update((kind, word) for word in words[:MAX_WORDS])
+    return tuple(sorted(subjects))
 
 
-def host_of(url: object) -> str | None:
+def url_host(url: object) -> str | None:
     if not isinstance(url, str):
         return None
     try:
@@ -48,53 +48,55 @@ def host_of(url: object) -> str | None:
 
 def first_host(*places: object) -> str | None:
     """The host of the first URL in any of these parameters, each a URL or a list of them."""
-    for place in places:
-        urls = place if isinstance(place, list) else [place]
-        if urls and (host := host_of(urls[0])) is not None:
+    for value in places:
+        urls = value if isinstance(value, list) else [value]
+        if urls and (host := url_host(urls[0])) is not None:
             return host
     return None
 
 
-def bucket_of(host: str) -> Subject:
+def host_bucket(host: str) -> Subject:
     number = int.from_bytes(blake2b(host.encode(), digest_size=4).digest(), "big") % HOST_BUCKETS
     return (HOST, f"~{number}")
 
 
-def recorded(features: Mapping[str, Any], host: str | None) -> tuple[Subject, ...]:
+def outcome_subjects(features: Mapping[str, Any], host: str | None) -> tuple[Subject, ...]:
     """The subjects on which the outcome of a task is evidence. A host counts for its bucket as well: tasks may stand in
     either."""
-    found = tuple(subject for subject in content_subjects(features) if subject[0] in CONTENT_KINDS)
-    return found if host is None else (*found, (HOST, host), bucket_of(host))
+    subjects = tuple(subject for subject in content_subjects(features) if subject[0] in CONTENT_KINDS)
+    return subjects if host is None else (*subjects, (HOST, host), host_bucket(host))
 
 
 class HostClasses:
     """The hosts that have a class to themselves: the first that come, until there are too many."""
 
-    def __init__(self, most: int = HOSTS_NAMED) -> None:
-        self._most = most
+    def __init__(self, max_named: int = MAX_NAMED_HOSTS) -> None:
+        self._max_named = max_named
         self._named: set[str] = set()
 
-    def subject(self, host: str) -> Subject:
+    def host_subject(self, host: str) -> Subject:
         if host not in self._named:
-            if len(self._named) >= self._most:
-                return bucket_of(host)
+            if len(self._named) >= self._max_named:
+                return host_bucket(host)
             self._named.add(host)
         return (HOST, host)
 
 
-def asked(strategy: str, features: Mapping[str, Any], host: str | None, hosts: HostClasses) -> tuple[Subject, ...]:
+def strategy_subjects(
+    strategy: str, features: Mapping[str, Any], host: str | None, hosts: HostClasses
+) -> tuple[Subject, ...]:
     """The subjects of a task that is placed by this strategy."""
-    said = content_subjects(features)
+    subjects = content_subjects(features)
     if strategy == "content_based":
-        return tuple(subject for subject in said if subject[0] in CONTENT_KINDS)
+        return tuple(subject for subject in subjects if subject[0] in CONTENT_KINDS)
     if strategy == "anti_crawling":
-        needed = tuple(subject for subject in said if subject[0] == BYPASS)
-        return needed if host is None else (*needed, hosts.subject(host))
+        needed = tuple(subject for subject in subjects if subject[0] == BYPASS)
+        return needed if host is None else (*needed, hosts.host_subject(host))
     return ()
 
 
-def _words(said: object) -> list[str]:
-    words = said if isinstance(said, list) else [said]
+def _words(value: object) -> list[str]:
+    words = value if isinstance(value, list) else [value]
     return [
         word.strip().casefold()
         for word in words

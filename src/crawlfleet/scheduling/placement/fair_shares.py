@@ -15,43 +15,43 @@ against their project among equals.
 
 from __future__ import annotations
 
-_PROJECTS_KEPT = 1_000
+_MAX_PROJECTS = 1_000
 
 
-class Shares:
+class FairShares:
     """The fair shares of the projects at one rank."""
 
-    __slots__ = ("_ahead", "_now")
+    __slots__ = ("_tags", "_virtual_time")
 
     def __init__(self) -> None:
-        self._now = 0.0
-        self._ahead: dict[str, float] = {}
+        self._virtual_time = 0.0
+        self._tags: dict[str, float] = {}
         """Tags ahead of the virtual time, by project; a project without one stands at it."""
 
-    def tag(self, project: str) -> float:
-        tag = self._ahead.get(project, self._now)
-        return tag if tag > self._now else self._now
+    def project_tag(self, project: str) -> float:
+        tag = self._tags.get(project, self._virtual_time)
+        return tag if tag > self._virtual_time else self._virtual_time
 
-    def serve(self, project: str, count: int, weight: float) -> float:
+    def record_served(self, project: str, count: int, weight: float) -> float:
         """Record that `count` tasks were placed; returns the project's new tag."""
-        self._now = self.tag(project)
-        after = self._ahead[project] = self._now + count / weight
-        if len(self._ahead) > _PROJECTS_KEPT:
-            self._forget()
+        self._virtual_time = self.project_tag(project)
+        after = self._tags[project] = self._virtual_time + count / weight
+        if len(self._tags) > _MAX_PROJECTS:
+            self._drop_old_tags()
         return after
 
-    def _forget(self) -> None:
-        self._ahead = {project: tag for project, tag in self._ahead.items() if tag > self._now}
+    def _drop_old_tags(self) -> None:
+        self._tags = {project: tag for project, tag in self._tags.items() if tag > self._virtual_time}
 
 
-class SharesByRank:
+class FairSharesByRank:
     """The leader's memory of the projects served, by rank; a new leader begins with an empty one."""
 
     def __init__(self) -> None:
-        self._ranks: dict[int, Shares] = {}
+        self._ranks: dict[int, FairShares] = {}
 
-    def __getitem__(self, rank: int) -> Shares:
+    def __getitem__(self, rank: int) -> FairShares:
         shares = self._ranks.get(rank)
         if shares is None:
-            shares = self._ranks[rank] = Shares()
+            shares = self._ranks[rank] = FairShares()
         return shares

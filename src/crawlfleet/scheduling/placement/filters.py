@@ -124,10 +124,10 @@ def is_too_small(state: NodeState, ask: Ask) -> str | None:
 
 
 def is_other_region(state: NodeState, ask: Ask) -> str | None:
-    asked = ask.requirement
-    if not asked.require_region or asked.target_region is None:
+    requirement = ask.requirement
+    if not requirement.require_region or requirement.target_region is None:
         return None
-    return None if asked.target_region == state.node.description.region else "wrong_region"
+    return None if requirement.target_region == state.node.description.region else "wrong_region"
 
 
 def is_cluster_inactive(state: NodeState, _ask: Ask) -> str | None:
@@ -200,16 +200,16 @@ def first_refusal(state: NodeState, ask: Ask) -> str | None:
     return None
 
 
-def would_do(state: NodeState, ask: Ask) -> bool:
+def is_suitable(state: NodeState, ask: Ask) -> bool:
     """Whether the node is suitable for such tasks, be there room now or not."""
     refusal = first_refusal(state, ask)
     return refusal is None or is_full_word(refusal)
 
 
-def tasks_fit(state: NodeState, ask: Ask) -> int:
+def count_fitting(state: NodeState, ask: Ask) -> int:
     """How many tasks of the class the node has slots and resources for."""
-    fit: float = state.slots - state.held
+    fitting: float = state.slots - state.held
     for name, amount in ask.requirement.resources:
         left = state.declared.get(name, 0.0) * ask.overcommit - state.reserved.get(name, 0.0)
-        fit = min(fit, left / amount + _ROUNDING)
-    return max(0, int(fit))
+        fitting = min(fitting, left / amount + _ROUNDING)
+    return max(0, int(fitting))

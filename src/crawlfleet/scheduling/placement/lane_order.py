@@ -19,9 +19,9 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.limits import PRIORITY_MAX
 from crawlfleet.model.requirement import Lane, LaneId, Requirement, RequirementId
 
-RANKED_FOR_MS = 1_000
+MAX_RANK_AGE_MS = 1_000
 """Maximum age of the ranks before they are computed again."""
-OLDEST_EVERY = 8
+OLDEST_INTERVAL = 8
 """Number of tasks placed from a lane that is last in first out, of which one is its oldest."""
 
 
@@ -46,10 +46,10 @@ def lane_rank(lane: Lane, oldest: TaskId, now: Instant, ageing: Ageing) -> int:
     return min(lane.highest_rank, effective_priority(lane.priority, made_at(oldest), now, ageing))
 
 
-def oldest_turns(since: int, count: int) -> tuple[int, int]:
+def count_oldest_turns(since: int, count: int) -> tuple[int, int]:
     """How many of the next `count` tasks of a lane that is last in first out are its oldest, and how many were placed
     since the last of those. So a task with n older ones is placed with the 8(n+1)-th at the latest."""
-    return divmod(since + count, OLDEST_EVERY)
+    return divmod(since + count, OLDEST_INTERVAL)
 
 
 class ReadyLane:
@@ -64,7 +64,7 @@ class ReadyLane:
         self.rank = rank
 
 
-Row = Sequence[tuple[TaskId, LaneId, ReadyLane]]
+LaneRow = Sequence[tuple[TaskId, LaneId, ReadyLane]]
 """Lanes of one project at one rank, the longest waiting first."""
 
 
@@ -74,10 +74,10 @@ class LaneOrder:
     def __init__(self, ageing: Ageing) -> None:
         self.classes: Counter[RequirementId] = Counter()
         """Number of lanes of each class of tasks."""
-        self.about: dict[RequirementId, Requirement] = {}
+        self.subject_requirements: dict[RequirementId, Requirement] = {}
         """Requirements of the classes that name subjects of evidence."""
         self._ageing = ageing
-        self._now: Instant = 0
+        self._ranked_at: Instant = 0
         self._lanes: dict[LaneId, ReadyLane] = {}
         self._ranks: dict[int, dict[str, list[tuple[TaskId, LaneId, ReadyLane]]]] = {}
 
@@ -87,61 +87,61 @@ class LaneOrder:
     def __iter__(self) -> Iterator[ReadyLane]:
         return iter(self._lanes.values())
 
-    def put(self, lane: Lane, oldest: TaskId, size: int) -> None:
+    def update_lane(self, lane: Lane, oldest: TaskId, size: int) -> None:
         """Set the oldest task and the size of a lane; an empty lane is removed."""
-        known = self._lanes.get(lane.id)
-        if known is not None:
-            if known.oldest == oldest and size > 0:
-                known.size = size
+        ready = self._lanes.get(lane.id)
+        if ready is not None:
+            if ready.oldest == oldest and size > 0:
+                ready.size = size
                 return
-            self._take_out(known)
+            self._remove(ready)
         if size > 0:
-            self._put_in(ReadyLane(lane, oldest, size, self._rank(lane, oldest)))
+            self._insert(ReadyLane(lane, oldest, size, self._rank(lane, oldest)))
 
-    def remove(self, lane: LaneId) -> None:
-        known = self._lanes.get(lane)
-        if known is not None:
-            self._take_out(known)
+    def remove_lane(self, lane: LaneId) -> None:
+        ready = self._lanes.get(lane)
+        if ready is not None:
+            self._remove(ready)
 
     def clear(self) -> None:
         self._lanes.clear()
         self._ranks.clear()
         self.classes.clear()
-        self.about.clear()
+        self.subject_requirements.clear()
 
-    def ranks(self, now: Instant) -> Iterator[tuple[int, Mapping[str, Row]]]:
+    def lanes_by_rank(self, now: Instant) -> Iterator[tuple[int, Mapping[str, LaneRow]]]:
         """The lanes of each project at each rank, best rank first. Must not be changed during the iteration."""
-        if not 0 <= now - self._now < RANKED_FOR_MS:
-            self._age(now)
+        if not 0 <= now - self._ranked_at < MAX_RANK_AGE_MS:
+            self._update_ranks(now)
         for rank in sorted(self._ranks, reverse=True):
             yield rank, self._ranks[rank]
 
-    def _age(self, now: Instant) -> None:
-        self._now = now
-        risen = [known for known in self._lanes.values() if self._rank(known.lane, known.oldest) != known.rank]
-        for known in risen:
-            self._take_out(known)
-            self._put_in(ReadyLane(known.lane, known.oldest, known.size, self._rank(known.lane, known.oldest)))
+    def _update_ranks(self, now: Instant) -> None:
+        self._ranked_at = now
+        changed = [ready for ready in self._lanes.values() if self._rank(ready.lane, ready.oldest) != ready.rank]
+        for ready in changed:
+            self._remove(ready)
+            self._insert(ReadyLane(ready.lane, ready.oldest, ready.size, self._rank(ready.lane, ready.oldest)))
 
     def _rank(self, lane: Lane, oldest: TaskId) -> int:
-        return lane_rank(lane, oldest, self._now, self._ageing)
+        return lane_rank(lane, oldest, self._ranked_at, self._ageing)
 
-    def _put_in(self, ready: ReadyLane) -> None:
+    def _insert(self, ready: ReadyLane) -> None:
         lane = ready.lane
         self._lanes[lane.id] = ready
         self.classes[lane.requirement_id] += 1
         if lane.requirement.subjects:
-            self.about[lane.requirement_id] = lane.requirement
+            self.subject_requirements[lane.requirement_id] = lane.requirement
         row = self._ranks.setdefault(ready.rank, {}).setdefault(lane.project, [])
         insort(row, (ready.oldest, lane.id, ready))
 
-    def _take_out(self, ready: ReadyLane) -> None:
+    def _remove(self, ready: ReadyLane) -> None:
         lane = ready.lane
         del self._lanes[lane.id]
         self.classes[lane.requirement_id] -= 1
         if not self.classes[lane.requirement_id]:
             del self.classes[lane.requirement_id]
-            self.about.pop(lane.requirement_id, None)
+            self.subject_requirements.pop(lane.requirement_id, None)
         projects = self._ranks[ready.rank]
         row = projects[lane.project]
         # By the first two of each: the pair is found just before its own entry.

@@ -27,23 +27,34 @@ from crawlfleet.scheduling.placement.filters import (
     has_no_room,
     is_memory_exhausted,
 )
-from crawlfleet.scheduling.placement.price_heap import SEAT, ByPrice, Entry
-from crawlfleet.scheduling.placement.strategies import Candidates, Make, Strategy
+from crawlfleet.scheduling.placement.price_heap import SEAT_MASK, Entry, PriceHeaps
+from crawlfleet.scheduling.placement.strategies import Candidates, Strategy, StrategyFactory
 
-OF_THE_NODE_ALONE = ("least_loaded", "least_tasks", "weighted")
+CLASS_INDEPENDENT = ("least_loaded", "least_tasks", "weighted")
 """Built-in strategies that price a node the same for every class."""
 
-_OWN = ("name", "description", "ip_address", "port", "weight", "slots", "device_id", "lease_ms", "machine", "egress")
+_PER_NODE_FIELDS = (
+    "name",
+    "description",
+    "ip_address",
+    "port",
+    "weight",
+    "slots",
+    "device_id",
+    "lease_ms",
+    "machine",
+    "egress",
+)
 _ANYTHING = Requirement("")
-_shared = attrgetter(*(field.name for field in fields(NodeDescription) if field.name not in _OWN))
+_class_fields = attrgetter(*(field.name for field in fields(NodeDescription) if field.name not in _PER_NODE_FIELDS))
 
 
-def alike(state: NodeState) -> tuple[object, ...]:
+def class_key(state: NodeState) -> tuple[object, ...]:
     """The values that class filters may look at: nodes that have them in common pass the filters together."""
-    return (*_shared(state.node.description), state.cluster_project, *state.declared.items())
+    return (*_class_fields(state.node.description), state.cluster_project, *state.declared.items())
 
 
-class Group:
+class NodeClass:
     """A node class: nodes that every class filter treats the same."""
 
     __slots__ = ("changed", "freed", "nodes", "number")
@@ -57,59 +68,71 @@ class Group:
         """Counter of the times one of its nodes may have got room back."""
 
 
-class ClassGroups:
+class FeasibleClasses:
     """The node classes that are feasible for one class of tasks."""
 
-    __slots__ = ("ask", "groups", "has_none")
+    __slots__ = ("ask", "full_at", "node_classes")
 
-    def __init__(self, ask: Ask, groups: list[Group]) -> None:
+    def __init__(self, ask: Ask, node_classes: list[NodeClass]) -> None:
         self.ask = ask
-        self.groups = groups
-        self.has_none: dict[Group, int] = {}
+        self.node_classes = node_classes
+        self.full_at: dict[NodeClass, int] = {}
         """The `freed` of each node class when none of its nodes had room for this class of tasks."""
 
 
-class NodeGroups:
+class NodeClassIndex:
     def __init__(self, nodes: Sequence[NodeState], rng: random.Random, overcommit: float) -> None:
-        self.prices: dict[str, Strategy] = {}
+        self.strategies: dict[str, Strategy] = {}
         """Strategies in use, by name."""
         self.exhausted: set[NodeId] = set()
         """Suitable nodes whose memory is used up: they get nothing until they are measured again."""
         self._rng = rng
-        self._groups: dict[tuple[object, ...], Group] = {}
+        self._classes: dict[tuple[object, ...], NodeClass] = {}
         self._seated: list[NodeState] = []
-        self._group_at: list[Group] = []
+        self._class_by_seat: list[NodeClass] = []
         """Node class of each node, by seat."""
-        self._orders: dict[str, ByPrice] = {}
-        self._group(nodes, Ask(_ANYTHING, "", overcommit))
+        self._heaps_by_strategy: dict[str, PriceHeaps] = {}
+        self._build_classes(nodes, Ask(_ANYTHING, "", overcommit))
 
-    def of_class(self, ask: Ask, filters: tuple[Filter, ...]) -> ClassGroups:
-        return ClassGroups(ask, [group for group in self._groups.values() if passing(group.nodes[:1], ask, filters)])
+    def feasible_classes(self, ask: Ask, filters: tuple[Filter, ...]) -> FeasibleClasses:
+        return FeasibleClasses(
+            ask,
+            [node_class for node_class in self._classes.values() if filter_nodes(node_class.nodes[:1], ask, filters)],
+        )
 
-    def price(self, name: str, make: Make) -> None:
+    def add_strategy(self, name: str, factory: StrategyFactory) -> None:
         """Price every node for a strategy that was not in use so far."""
-        strategy = self.prices[name] = make(Candidates(_ANYTHING, self._seated, self._rng, 0))
-        order = self._orders[name] = ByPrice(strategy.cost, len(self._groups), len(self._seated), self._rng)
-        for group in self._groups.values():
-            order.enter(group.number, (state for state in group.nodes if state.seat >= 0), len(group.nodes))
+        strategy = self.strategies[name] = factory(Candidates(_ANYTHING, self._seated, self._rng, 0))
+        heaps = self._heaps_by_strategy[name] = PriceHeaps(
+            strategy.cost, len(self._classes), len(self._seated), self._rng
+        )
+        for node_class in self._classes.values():
+            heaps.push(
+                node_class.number, (state for state in node_class.nodes if state.seat >= 0), len(node_class.nodes)
+            )
 
-    def place(self, plan: ClassGroups, strategy: str, count: int) -> list[NodeState]:
+    def place_tasks(self, feasible: FeasibleClasses, strategy: str, count: int) -> list[NodeState]:
         """The nodes for the next `count` tasks of the class, in order; fewer when no more fit."""
-        ask, order, seated, group_at = plan.ask, self._orders[strategy], self._seated, self._group_at
-        resources, heaps, newest = ask.requirement.resources, order.heaps, order.newest
-        firsts = self._firsts(plan, order)
-        passed: list[tuple[list[Entry], Entry]] = []
+        ask, price_heaps, seated, class_by_seat = (
+            feasible.ask,
+            self._heaps_by_strategy[strategy],
+            self._seated,
+            self._class_by_seat,
+        )
+        resources, heaps, newest = ask.requirement.resources, price_heaps.heaps, price_heaps.newest
+        cheapest = self._cheapest_entries(feasible, price_heaps)
+        skipped: list[tuple[list[Entry], Entry]] = []
         chosen: list[NodeState] = []
-        while firsts and len(chosen) < count:
-            entry = firsts[0]
-            seat = entry & SEAT
-            state, group = seated[seat], group_at[seat]
-            heap = heaps[group.number]
-            if state.is_shared and (dearer := order.rise(state, entry)) > entry:
+        while cheapest and len(chosen) < count:
+            entry = cheapest[0]
+            seat = entry & SEAT_MASK
+            state, node_class = seated[seat], class_by_seat[seat]
+            heap = heaps[node_class.number]
+            if state.is_shared and (repriced := price_heaps.reprice(state, entry)) > entry:
                 # A node of the same machine has used some of what both share: while tasks are placed prices only rise.
-                heapreplace(heap, dearer)
+                heapreplace(heap, repriced)
             elif resources and has_no_room(state, ask):
-                passed.append((heap, heappop(heap)))
+                skipped.append((heap, heappop(heap)))
             else:
                 chosen.append(state)
                 state.held = held = state.held + 1
@@ -118,75 +141,77 @@ class NodeGroups:
                     for name, amount in resources:
                         reserved[name] = reserved.get(name, 0.0) + amount
                 if held < state.slots:
-                    heapreplace(heap, order.rise(state, entry))
+                    heapreplace(heap, price_heaps.reprice(state, entry))
                 else:
-                    order.leave(state)
+                    price_heaps.remove(state)
                     heappop(heap)
-            first = heap[0] if heap and newest[heap[0] & SEAT] == heap[0] else order.first(group.number)
+            first = (
+                heap[0] if heap and newest[heap[0] & SEAT_MASK] == heap[0] else price_heaps.cheapest(node_class.number)
+            )
             if first is not None:
-                heapreplace(firsts, first)
+                heapreplace(cheapest, first)
             else:
-                heappop(firsts)
-                plan.has_none[group] = group.freed
-        for heap, entry in passed:
+                heappop(cheapest)
+                feasible.full_at[node_class] = node_class.freed
+        for heap, entry in skipped:
             heappush(heap, entry)
-        if len(self.prices) > 1:
-            self.took(chosen)
+        if len(self.strategies) > 1:
+            self.mark_changed(chosen)
         return chosen
 
-    def _firsts(self, plan: ClassGroups, order: ByPrice) -> list[Entry]:
+    def _cheapest_entries(self, feasible: FeasibleClasses, heaps: PriceHeaps) -> list[Entry]:
         """Heap of the cheapest entry of each node class that may have room."""
-        firsts = []
-        for group in plan.groups:
-            if plan.has_none.get(group) == group.freed:
+        entries = []
+        for node_class in feasible.node_classes:
+            if feasible.full_at.get(node_class) == node_class.freed:
                 continue
-            if group.changed:
-                self._enter_changed(group)
-            first = order.first(group.number)
+            if node_class.changed:
+                self._push_changed(node_class)
+            first = heaps.cheapest(node_class.number)
             if first is not None:
-                firsts.append(first)
+                entries.append(first)
             else:
-                plan.has_none[group] = group.freed
-        heapify(firsts)
-        return firsts
+                feasible.full_at[node_class] = node_class.freed
+        heapify(entries)
+        return entries
 
-    def took(self, chosen: Iterable[NodeState]) -> None:
+    def mark_changed(self, chosen: Iterable[NodeState]) -> None:
         """Note that tasks were placed on these nodes by another strategy: their entries are old."""
         for state in chosen:
-            self._group_at[state.seat].changed[state] = None
+            self._class_by_seat[state.seat].changed[state] = None
 
-    def gave_back(self, state: NodeState) -> None:
+    def mark_freed(self, state: NodeState) -> None:
         """Note that the node may have room again."""
         if state.seat >= 0:
-            group = self._group_at[state.seat]
-            group.changed[state] = None
-            group.freed += 1
+            node_class = self._class_by_seat[state.seat]
+            node_class.changed[state] = None
+            node_class.freed += 1
 
-    def _enter_changed(self, group: Group) -> None:
-        for order in self._orders.values():
-            order.enter(group.number, group.changed, len(group.nodes))
-        group.changed.clear()
+    def _push_changed(self, node_class: NodeClass) -> None:
+        for heaps in self._heaps_by_strategy.values():
+            heaps.push(node_class.number, node_class.changed, len(node_class.nodes))
+        node_class.changed.clear()
 
-    def _group(self, nodes: Sequence[NodeState], anything: Ask) -> None:
+    def _build_classes(self, nodes: Sequence[NodeState], anything: Ask) -> None:
         for state in nodes:
             state.seat = -1
-        for state in passing(list(nodes), anything, NODE_FILTERS):
-            key = alike(state)
-            group = self._groups.get(key)
-            if group is None:
-                group = self._groups[key] = Group(len(self._groups))
-            group.nodes.append(state)
+        for state in filter_nodes(list(nodes), anything, NODE_FILTERS):
+            key = class_key(state)
+            node_class = self._classes.get(key)
+            if node_class is None:
+                node_class = self._classes[key] = NodeClass(len(self._classes))
+            node_class.nodes.append(state)
             # They declare the same: one dictionary for all of them stays in the processor's cache.
-            state.declared = group.nodes[0].declared
+            state.declared = node_class.nodes[0].declared
             if is_memory_exhausted(state, anything):
                 self.exhausted.add(state.node.id)
             else:
                 state.seat = len(self._seated)
                 self._seated.append(state)
-                self._group_at.append(group)
+                self._class_by_seat.append(node_class)
 
 
-def passing(nodes: list[NodeState], ask: Ask, filters: tuple[Filter, ...]) -> list[NodeState]:
+def filter_nodes(nodes: list[NodeState], ask: Ask, filters: tuple[Filter, ...]) -> list[NodeState]:
     """The nodes that pass all filters."""
     # Filter by filter rather than node by node: each one sees only what the others left.
     for refuses in filters:

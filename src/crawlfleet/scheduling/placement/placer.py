@@ -14,17 +14,17 @@ from heapq import heapify, heappop, heapreplace
 
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.scheduling.placement.filters import CLASS_FILTERS, Ask, NodeState, has_no_room, tasks_fit
-from crawlfleet.scheduling.placement.node_classes import OF_THE_NODE_ALONE, ClassGroups, NodeGroups
-from crawlfleet.scheduling.placement.shared_machines import machines_of
+from crawlfleet.scheduling.placement.filters import CLASS_FILTERS, Ask, NodeState, count_fitting, has_no_room
+from crawlfleet.scheduling.placement.node_classes import CLASS_INDEPENDENT, FeasibleClasses, NodeClassIndex
+from crawlfleet.scheduling.placement.shared_machines import nodes_by_machine
 from crawlfleet.scheduling.placement.strategies import (
     BUILT_IN,
     DEFAULT_STRATEGY,
     NOTHING_KNOWN,
     Candidates,
     Knowledge,
-    Make,
     Strategy,
+    StrategyFactory,
 )
 
 Cursors = dict[Requirement, NodeId]
@@ -39,8 +39,8 @@ class _ClassHeap:
 
     __slots__ = ("entries", "strategy")
 
-    def __init__(self, candidates: Candidates, make: Make) -> None:
-        self.strategy: Strategy = make(candidates)
+    def __init__(self, candidates: Candidates, factory: StrategyFactory) -> None:
+        self.strategy: Strategy = factory(candidates)
         draw = candidates.rng.random
         self.entries: list[_ClassEntry] = [
             (self.strategy.cost(state, 0), draw(), state.node.id, state.held, 0, state) for state in candidates.nodes
@@ -48,13 +48,13 @@ class _ClassHeap:
         heapify(self.entries)
 
 
-class _Plan:
+class _ClassPlan:
     """What the placer keeps for one class of tasks: feasible node classes, strategy, heap."""
 
-    __slots__ = ("groups", "heap", "strategy")
+    __slots__ = ("feasible", "heap", "strategy")
 
-    def __init__(self, groups: ClassGroups, strategy: str) -> None:
-        self.groups = groups
+    def __init__(self, feasible: FeasibleClasses, strategy: str) -> None:
+        self.feasible = feasible
         self.strategy = strategy
         self.heap: _ClassHeap | None = None
 
@@ -70,7 +70,7 @@ class Placer:
         default_strategy: str = DEFAULT_STRATEGY,
         cursors: Cursors | None = None,
         overcommit: float = 1.0,
-        strategies: Mapping[str, Make] = BUILT_IN,
+        strategies: Mapping[str, StrategyFactory] = BUILT_IN,
         knowledge: Knowledge = NOTHING_KNOWN,
     ) -> None:
         self.states = nodes
@@ -80,41 +80,41 @@ class Placer:
         self.cursors: Cursors = {} if cursors is None else cursors
         self.unknown_strategies: set[str] = set()
         """Requested names that are no strategy; the default served instead."""
-        self.reserved_for = {state.cluster_project for state in nodes if state.cluster_project is not None}
+        self.reserved_projects = {state.cluster_project for state in nodes if state.cluster_project is not None}
         """Projects that have a cluster of their own: for all others the nodes are the same."""
         self._nodes = {state.node.id: state for state in nodes}
-        self._machines = machines_of(nodes)
+        self._machines = nodes_by_machine(nodes)
         self._rng = rng
         self._default = default_strategy
         self._strategies = strategies
-        self._groups = NodeGroups(nodes, rng, overcommit)
-        self._plans: dict[tuple[Requirement, str], _Plan] = {}
-        self._with_heap: list[_Plan] = []
+        self._class_index = NodeClassIndex(nodes, rng, overcommit)
+        self._plans: dict[tuple[Requirement, str], _ClassPlan] = {}
+        self._plans_with_heap: list[_ClassPlan] = []
 
-    def place(self, requirement: Requirement, project: str, count: int) -> list[NodeState]:
+    def place_tasks(self, requirement: Requirement, project: str, count: int) -> list[NodeState]:
         """The nodes for the next `count` tasks, in order; fewer when no more fit."""
         plan = self._plan(requirement, project)
-        if plan.strategy in self._groups.prices:
-            return self._groups.place(plan.groups, plan.strategy, count)
+        if plan.strategy in self._class_index.strategies:
+            return self._class_index.place_tasks(plan.feasible, plan.strategy, count)
         chosen = self._place_by_class(plan, count)
         if chosen:
             self.cursors[requirement] = chosen[-1].node.id
-            self._groups.took(chosen)
+            self._class_index.mark_changed(chosen)
         return chosen
 
     def begin_pass(self) -> None:
         """Drop what is valid for one pass only: turns, and prices that depend on the class."""
-        for plan in self._with_heap:
+        for plan in self._plans_with_heap:
             plan.heap = None
-        self._with_heap.clear()
+        self._plans_with_heap.clear()
 
-    def sharing(self, node: NodeId) -> Sequence[NodeState]:
+    def machine_nodes(self, node: NodeId) -> Sequence[NodeState]:
         """The nodes of its machine, itself among them, if the machine has more than one."""
         return self._machines.get(node, ())
 
-    def give_back(self, ended: Iterable[tuple[NodeId, Requirement]]) -> None:
+    def release_tasks(self, ended: Iterable[tuple[NodeId, Requirement]]) -> None:
         """Give back what was deducted for tasks that ended, or were not assigned after all."""
-        nodes, machines, gave_back = self._nodes, self._machines, self._groups.gave_back
+        nodes, machines, mark_freed = self._nodes, self._machines, self._class_index.mark_freed
         for node, requirement in ended:
             state = nodes.get(node)
             if state is None or state.is_on_trial:
@@ -127,54 +127,58 @@ class Placer:
                 left = reserved.get(name, 0.0) - amount
                 reserved[name] = left if left > 0.0 else 0.0
             if state.is_shared:
-                for each in machines[node]:
-                    gave_back(each)
+                for shared_state in machines[node]:
+                    mark_freed(shared_state)
             else:
-                gave_back(state)
+                mark_freed(state)
                 if not state.held:
                     # Sums of fractions leave remainders.
                     reserved.clear()
         # Prices may have fallen: the heaps of classes are old.
         self.begin_pass()
 
-    def correct(self, node: NodeId, held: int, reserved: dict[str, float]) -> None:
+    def set_held(self, node: NodeId, held: int, reserved: dict[str, float]) -> None:
         """Set what a node holds, whatever was counted here; and what is reserved on its machine, if that has several
         nodes. The dictionary belongs to the placer from then on."""
         state = self._nodes.get(node)
         if state is None:
             return
         state.held = held
-        for each in self.sharing(node) or (state,):
-            each.reserved = reserved
-            self._groups.gave_back(each)
+        for shared_state in self.machine_nodes(node) or (state,):
+            shared_state.reserved = reserved
+            self._class_index.mark_freed(shared_state)
         self.begin_pass()
 
-    def other_than(self, node_id: NodeId, requirement: Requirement, project: str) -> NodeState | None:
+    def place_elsewhere(self, node_id: NodeId, requirement: Requirement, project: str) -> NodeState | None:
         """Place one more task on another node; None when no other has room. Looks at every node: for single tasks."""
         plan = self._plan(requirement, project)
-        ask = plan.groups.ask
-        found = [state for state in self._able(plan) if state.node.id != node_id and tasks_fit(state, ask) > 0]
-        if not found:
+        ask = plan.feasible.ask
+        usable = [
+            state for state in self._usable_nodes(plan) if state.node.id != node_id and count_fitting(state, ask) > 0
+        ]
+        if not usable:
             return None
-        prices = self._groups.prices.get(plan.strategy) or (plan.heap or self._price_for_class(plan)).strategy
-        state = min(found, key=lambda state: (prices.cost(state, 0), state.node.id))
+        strategy = (
+            self._class_index.strategies.get(plan.strategy) or (plan.heap or self._price_for_class(plan)).strategy
+        )
+        state = min(usable, key=lambda state: (strategy.cost(state, 0), state.node.id))
         state.held += 1
         _reserve(state, requirement.resources)
-        self._groups.took([state])
+        self._class_index.mark_changed([state])
         return state
 
-    def room(self, requirement: Requirement, project: str) -> int:
+    def count_fitting(self, requirement: Requirement, project: str) -> int:
         """How many tasks of the class fit now, if no other class is placed first."""
         plan = self._plan(requirement, project)
-        return sum(tasks_fit(state, plan.groups.ask) for state in self._able(plan))
+        return sum(count_fitting(state, plan.feasible.ask) for state in self._usable_nodes(plan))
 
-    def is_hopeless(self, requirement: Requirement, project: str) -> bool:
+    def has_no_feasible_node(self, requirement: Requirement, project: str) -> bool:
         """Whether no node would be suitable, not even an empty one."""
-        return not self._plan(requirement, project).groups.groups
+        return not self._plan(requirement, project).feasible.node_classes
 
-    def _place_by_class(self, plan: _Plan, count: int) -> list[NodeState]:
-        by_class = plan.heap or self._price_for_class(plan)
-        heap, cost, ask = by_class.entries, by_class.strategy.cost, plan.groups.ask
+    def _place_by_class(self, plan: _ClassPlan, count: int) -> list[NodeState]:
+        class_heap = plan.heap or self._price_for_class(plan)
+        heap, cost, ask = class_heap.entries, class_heap.strategy.cost, plan.feasible.ask
         resources = ask.requirement.resources
         chosen: list[NodeState] = []
         while heap and len(chosen) < count:
@@ -194,30 +198,37 @@ class Placer:
                 heappop(heap)
         return chosen
 
-    def _price_for_class(self, plan: _Plan) -> _ClassHeap:
-        ask = plan.groups.ask
-        nodes = [state for state in self._able(plan) if state.held < state.slots and not has_no_room(state, ask)]
+    def _price_for_class(self, plan: _ClassPlan) -> _ClassHeap:
+        ask = plan.feasible.ask
+        nodes = [
+            state for state in self._usable_nodes(plan) if state.held < state.slots and not has_no_room(state, ask)
+        ]
         last = self.cursors.get(ask.requirement, 0)
         candidates = Candidates(ask.requirement, nodes, self._rng, last, self.knowledge)
         plan.heap = _ClassHeap(candidates, self._strategies[plan.strategy])
-        self._with_heap.append(plan)
+        self._plans_with_heap.append(plan)
         return plan.heap
 
-    def _plan(self, requirement: Requirement, project: str) -> _Plan:
-        key = (requirement, project if project in self.reserved_for else "")
+    def _plan(self, requirement: Requirement, project: str) -> _ClassPlan:
+        key = (requirement, project if project in self.reserved_projects else "")
         plan = self._plans.get(key)
         if plan is None:
             ask = Ask(requirement, project, self.overcommit)
             name = self._strategy_for(requirement.strategy)
-            plan = self._plans[key] = _Plan(self._groups.of_class(ask, CLASS_FILTERS), name)
-            make = self._strategies[name]
-            if name in OF_THE_NODE_ALONE and make is BUILT_IN[name] and name not in self._groups.prices:
-                self._groups.price(name, make)
+            plan = self._plans[key] = _ClassPlan(self._class_index.feasible_classes(ask, CLASS_FILTERS), name)
+            factory = self._strategies[name]
+            if name in CLASS_INDEPENDENT and factory is BUILT_IN[name] and name not in self._class_index.strategies:
+                self._class_index.add_strategy(name, factory)
         return plan
 
-    def _able(self, plan: _Plan) -> list[NodeState]:
-        exhausted = self._groups.exhausted
-        return [state for group in plan.groups.groups for state in group.nodes if state.node.id not in exhausted]
+    def _usable_nodes(self, plan: _ClassPlan) -> list[NodeState]:
+        exhausted = self._class_index.exhausted
+        return [
+            state
+            for node_class in plan.feasible.node_classes
+            for state in node_class.nodes
+            if state.node.id not in exhausted
+        ]
 
     def _strategy_for(self, wanted: str | None) -> str:
         for name in (wanted, self._default):

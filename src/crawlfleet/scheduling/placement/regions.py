@@ -10,26 +10,26 @@ from typing import NamedTuple
 from crawlfleet.scheduling.placement import region_table
 
 EARTH_KM = 6371.0
-_KEPT = 10_000
+_MAX_CACHED = 10_000
 _ZONES = (re.compile(r"(.*\d)-?[a-z]"), re.compile(r"(.+)-[a-z0-9]"))
 """Patterns of zones, a region and a letter: us-east-1a, europe-west1-b, cn-hangzhou-h."""
 # Of these the first letters are a part of the world in the names of clouds, and a country in none of them.
 _NO_COUNTRY = frozenset({"af", "me", "sa"})
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     country: str
     """ISO code in small letters; empty for a location in no single country."""
     latitude: float
     longitude: float
 
 
-def normal(name: str) -> str:
+def normalize_name(name: str) -> str:
     """The form in which names are compared: `US East 1` is `us-east-1`."""
     return re.sub(r"[\s_]+", "-", name.strip().casefold())
 
 
-def distance_km(one: Place, other: Place) -> float:
+def distance_km(one: Location, other: Location) -> float:
     """The distance along the great circle."""
     north, other_north = math.radians(one.latitude), math.radians(other.latitude)
     east = math.radians(other.longitude - one.longitude) / 2
@@ -40,41 +40,41 @@ def distance_km(one: Place, other: Place) -> float:
 class Regions:
     """Locations of regions: the built-in names, and those that an installation adds or overrides."""
 
-    def __init__(self, own: Mapping[str, Place] | None = None) -> None:
-        self._own = {normal(name): place for name, place in (own or {}).items()}
-        self._found: dict[str, Place | None] = {}
+    def __init__(self, own: Mapping[str, Location] | None = None) -> None:
+        self._own = {normalize_name(name): place for name, place in (own or {}).items()}
+        self._cached: dict[str, Location | None] = {}
 
-    def find(self, name: str) -> Place | None:
-        if name not in self._found:
+    def find_location(self, name: str) -> Location | None:
+        if name not in self._cached:
             # Tasks may name any text: that must not fill the memory.
-            if len(self._found) >= _KEPT:
-                self._found.clear()
-            self._found[name] = self._resolved(normal(name))
-        return self._found[name]
+            if len(self._cached) >= _MAX_CACHED:
+                self._cached.clear()
+            self._cached[name] = self._resolve(normalize_name(name))
+        return self._cached[name]
 
-    def _resolved(self, name: str) -> Place | None:
+    def _resolve(self, name: str) -> Location | None:
         wanted = [name, *(zone[1] for pattern in _ZONES if (zone := pattern.fullmatch(name)))]
         for text in wanted:
-            if place := self._own.get(text) or _USUAL.get(text):
-                return place
+            if location := self._own.get(text) or _DEFAULT_LOCATIONS.get(text):
+                return location
         country, hyphen, _ = name.partition("-")
-        return _USUAL.get(country) if hyphen and len(country) == 2 and country not in _NO_COUNTRY else None
+        return _DEFAULT_LOCATIONS.get(country) if hyphen and len(country) == 2 and country not in _NO_COUNTRY else None
 
 
 def _rows(text: str) -> Iterator[list[str]]:
     return (entry.split() for line in text.split("\n") for entry in line.split("|") if entry)
 
 
-def _usual() -> dict[str, Place]:
-    found = {name: Place(name, float(north), float(east)) for name, north, east in _rows(region_table.COUNTRIES)}
-    found |= {
-        name: Place(country, float(north), float(east)) for name, country, north, east in _rows(region_table.CITIES)
+def _default_locations() -> dict[str, Location]:
+    locations = {name: Location(name, float(north), float(east)) for name, north, east in _rows(region_table.COUNTRIES)}
+    locations |= {
+        name: Location(country, float(north), float(east)) for name, country, north, east in _rows(region_table.CITIES)
     }
-    for name, known_as in _rows(region_table.CLOUDS):
-        found[name] = found[known_as]
-    found |= {name: Place("", float(north), float(east)) for name, north, east in _rows(region_table.CONTINENTS)}
-    return found
+    for name, city in _rows(region_table.CLOUDS):
+        locations[name] = locations[city]
+    locations |= {name: Location("", float(north), float(east)) for name, north, east in _rows(region_table.CONTINENTS)}
+    return locations
 
 
-_USUAL = _usual()
-USUAL_REGIONS = Regions()
+_DEFAULT_LOCATIONS = _default_locations()
+DEFAULT_REGIONS = Regions()

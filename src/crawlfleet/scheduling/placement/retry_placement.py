@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.scheduling.placement.filters import NodeState
 
-Other = Callable[[NodeId], NodeState | None]
+FindOtherNode = Callable[[NodeId], NodeState | None]
 """Function that returns another node than this one with room for a task of the class, or None."""
 
 
-def avoiding(
-    tasks: Sequence[TaskId], chosen: Sequence[NodeState], failed_on: Mapping[TaskId, NodeId], other: Other
+def avoid_failed_nodes(
+    tasks: Sequence[TaskId], chosen: Sequence[NodeState], failed_on: Mapping[TaskId, NodeId], find_other: FindOtherNode
 ) -> list[NodeState]:
     """The nodes for `tasks`, all of one lane, so that no task goes back to where it failed if that can be avoided.
 
@@ -20,23 +20,23 @@ def avoiding(
     possible. All other tasks keep their nodes.
     """
     nodes = list(chosen)
-    for place, task in enumerate(tasks):
-        last = failed_on.get(task)
-        if last is None or nodes[place].node.id != last:
+    for position, task in enumerate(tasks):
+        failed_node = failed_on.get(task)
+        if failed_node is None or nodes[position].node.id != failed_node:
             continue
-        swap = _place_to_swap(tasks, nodes, failed_on, place)
+        swap = _find_swap(tasks, nodes, failed_on, position)
         if swap is not None:
-            nodes[place], nodes[swap] = nodes[swap], nodes[place]
-        elif (found := other(last)) is not None:
-            nodes[place] = found
+            nodes[position], nodes[swap] = nodes[swap], nodes[position]
+        elif (other_node := find_other(failed_node)) is not None:
+            nodes[position] = other_node
     return nodes
 
 
-def _place_to_swap(
-    tasks: Sequence[TaskId], nodes: Sequence[NodeState], failed_on: Mapping[TaskId, NodeId], place: int
+def _find_swap(
+    tasks: Sequence[TaskId], nodes: Sequence[NodeState], failed_on: Mapping[TaskId, NodeId], position: int
 ) -> int | None:
-    last = nodes[place].node.id
+    failed_node = nodes[position].node.id
     for candidate, state in enumerate(nodes):
-        if state.node.id != last and failed_on.get(tasks[candidate]) != last:
+        if state.node.id != failed_node and failed_on.get(tasks[candidate]) != failed_node:
             return candidate
     return None

@@ -20,10 +20,10 @@ def share_machines(states: Sequence[NodeState]) -> None:
             machines[state.node.description.machine].append(state)
     for nodes in machines.values():
         if len(nodes) > 1:
-            _share(nodes)
+            _share_machine(nodes)
 
 
-def machines_of(states: Iterable[NodeState]) -> dict[NodeId, list[NodeState]]:
+def nodes_by_machine(states: Iterable[NodeState]) -> dict[NodeId, list[NodeState]]:
     """All nodes of the machine of each node that shares one."""
     machines: dict[str, list[NodeState]] = defaultdict(list)
     for state in states:
@@ -32,7 +32,7 @@ def machines_of(states: Iterable[NodeState]) -> dict[NodeId, list[NodeState]]:
     return {state.node.id: nodes for nodes in machines.values() for state in nodes}
 
 
-def reserved_together(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+def sum_reserved(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     reserved: dict[str, float] = {}
     for part in parts:
         for name, amount in part.items():
@@ -40,12 +40,12 @@ def reserved_together(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return reserved
 
 
-def _share(nodes: list[NodeState]) -> None:
+def _share_machine(nodes: list[NodeState]) -> None:
     declared: dict[str, float] = {}
     for state in nodes:
         for name, amount in state.declared.items():
             declared[name] = max(declared.get(name, 0.0), amount)
-    reserved = reserved_together(state.reserved for state in nodes)
+    reserved = sum_reserved(state.reserved for state in nodes)
     for state in nodes:
         # The very same objects: what the placer deducts on one node shows on all.
         state.declared, state.reserved, state.is_shared = declared, reserved, True

@@ -10,62 +10,68 @@ from crawlfleet.model.requirement import Lane, LaneId
 from crawlfleet.scheduling.explain.task import explain_placement
 from crawlfleet.scheduling.placement.lane_order import ReadyLane
 from crawlfleet.scheduling.placement.placer import Placer
-from crawlfleet.scheduling.quotas.daily_quota import DayFull
+from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation
 from crawlfleet.scheduling.quotas.project_quota import Allowance
 
 STUCK_S = 30.0
-LOOKED_AT_ONCE = 10
+MAX_EXPLAINED = 10
 """Lanes that are explained at a time, as each explanation looks at every node; the others follow later."""
 
 
-class Reason(NamedTuple):
+class StuckReason(NamedTuple):
     """The reason why nothing of a lane is placed, in the words of `why`."""
 
     cause: str
     sentence: str
 
 
-def reason(
-    lane: Lane, project: Project | None, use: Callable[[str], Use], placer: Placer, spent: DayFull | None = None
-) -> Reason | None:
-    """Why nothing of the lane is placed; None for a lane that only waits for its turn. `exhausted` is the daily quota of
-    which its project has none left."""
-    if project is not None and (project.quotas.limits_running or spent is not None):
-        full = Allowance(project, use(lane.project), spent).full(lane.requirement)
-        if full is not None:
-            return Reason("quota", full.sentence)
-    found = explain_placement(lane.requirement, lane.project, placer.states, placer.overcommit)
-    return None if found.able else Reason("no_node", found.sentence)
+def explain_stuck_lane(
+    lane: Lane,
+    project: Project | None,
+    use: Callable[[str], Use],
+    placer: Placer,
+    exhausted: DailyQuotaViolation | None = None,
+) -> StuckReason | None:
+    """Why nothing of the lane is placed; None for a lane that only waits for its turn. `exhausted` is the daily quota
+    of which its project has none left."""
+    if project is not None and (project.quotas.limits_running or exhausted is not None):
+        violation = Allowance(project, use(lane.project), exhausted).violation(lane.requirement)
+        if violation is not None:
+            return StuckReason("quota", violation.sentence)
+    explanation = explain_placement(lane.requirement, lane.project, placer.states, placer.overcommit)
+    return None if explanation.able else StuckReason("no_node", explanation.sentence)
 
 
-class Stuck:
+class StuckLaneTracker:
     def __init__(self) -> None:
         self._since: dict[LaneId, float] = {}
-        self._told: set[LaneId] = set()
+        self._reported: set[LaneId] = set()
 
     def clear(self) -> None:
         self._since.clear()
-        self._told.clear()
+        self._reported.clear()
 
-    def served(self, lanes: Iterable[LaneId]) -> None:
+    def record_served(self, lanes: Iterable[LaneId]) -> None:
         for lane in lanes:
             self._since.pop(lane, None)
-            self._told.discard(lane)
+            self._reported.discard(lane)
 
-    def look(self, waiting: Iterable[ReadyLane], paused: Container[str], at: float) -> list[ReadyLane]:
+    def overdue_lanes(self, waiting: Iterable[ReadyLane], paused: Container[str], now_mono: float) -> list[ReadyLane]:
         """The lanes to be explained now. Lanes of a queue that a person paused never count."""
-        since, known = self._since, {ready.lane.id: ready for ready in waiting if ready.lane.queue not in paused}
-        self._since = {lane: since.get(lane, at) for lane in known}
-        self._told &= known.keys()
-        late = [lane for lane, began in self._since.items() if at - began >= STUCK_S and lane not in self._told]
-        return [known[lane] for lane in late[:LOOKED_AT_ONCE]]
+        since, ready_lanes = self._since, {ready.lane.id: ready for ready in waiting if ready.lane.queue not in paused}
+        self._since = {lane: since.get(lane, now_mono) for lane in ready_lanes}
+        self._reported &= ready_lanes.keys()
+        overdue = [
+            lane for lane, began in self._since.items() if now_mono - began >= STUCK_S and lane not in self._reported
+        ]
+        return [ready_lanes[lane] for lane in overdue[:MAX_EXPLAINED]]
 
-    def waited_s(self, lane: LaneId, at: float) -> int:
-        return int(at - self._since[lane])
+    def waited_s(self, lane: LaneId, now_mono: float) -> int:
+        return int(now_mono - self._since[lane])
 
-    def tell(self, lane: LaneId) -> None:
-        self._told.add(lane)
+    def mark_reported(self, lane: LaneId) -> None:
+        self._reported.add(lane)
 
-    def postpone(self, lane: LaneId, at: float) -> None:
+    def postpone_lane(self, lane: LaneId, now_mono: float) -> None:
         """Let the lane wait anew, as there is nothing to report: the others come first."""
-        self._since[lane] = at
+        self._since[lane] = now_mono

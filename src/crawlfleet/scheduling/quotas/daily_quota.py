@@ -13,13 +13,13 @@ from crawlfleet.model.daily_quota import FIRST, MOST, QUOTAS, Amounts, Day, Hold
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.project import OnFull, Project, Quotas
 
-SHARE = 8
+SHARE_DIVISOR = 8
 """Divisor of what is left that gives the largest grant."""
-LEAST = Amounts(1, 64 << 10)
+MIN_GRANT = Amounts(1, 64 << 10)
 _NO_LIMIT = 1 << 62
 
 
-class DayFull(NamedTuple):
+class DailyQuotaViolation(NamedTuple):
     """A daily quota of which nothing is left, or too little."""
 
     project: str
@@ -38,74 +38,76 @@ class DayFull(NamedTuple):
         return self._asdict() | {"renews_at": to_text(self.renews_at)}
 
 
-def day_full(project: Project, used: Amounts, day: Day) -> DayFull | None:
+def exhausted_quota(project: Project, used: Amounts, day: Day) -> DailyQuotaViolation | None:
     """The first daily quota that is exhausted."""
-    return next((full for full in _days(project, used, day) if not full.left), None)
+    return next((quota for quota in _daily_quotas(project, used, day) if not quota.left), None)
 
 
-def day_short(project: Project, used: Amounts, day: Day) -> DayFull | None:
+def short_quota(project: Project, used: Amounts, day: Day) -> DailyQuotaViolation | None:
     """The first daily quota of which less is left than is worth a retry of a task that was parked for it: a retry
     begins from the start, and would use up what others need."""
-    shorts = (full for full in _days(project, used, day) if full.left < _worth_a_try(full))
-    return min(shorts, key=lambda full: full.left > 0, default=None)
+    short_quotas = (quota for quota in _daily_quotas(project, used, day) if quota.left < _worth_a_retry(quota))
+    return min(short_quotas, key=lambda full: full.left > 0, default=None)
 
 
-def may_come_back(project: Project, used: Amounts, day: Day) -> int:
+def count_retriable(project: Project, used: Amounts, day: Day) -> int:
     """How many tasks that were parked for a daily quota are retried now: as many as what is left is enough for."""
-    if day_short(project, used, day) is not None:
+    if short_quota(project, used, day) is not None:
         return 0
-    return min((full.left // _worth_a_try(full) for full in _days(project, used, day)), default=_NO_LIMIT)
+    return min((quota.left // _worth_a_retry(quota) for quota in _daily_quotas(project, used, day)), default=_NO_LIMIT)
 
 
-def _days(project: Project, used: Amounts, day: Day) -> Iterator[DayFull]:
+def _daily_quotas(project: Project, used: Amounts, day: Day) -> Iterator[DailyQuotaViolation]:
     for quota, amount in zip(QUOTAS, used, strict=True):
         limit = getattr(project.quotas, quota)
         if limit is not None:
-            yield DayFull(project.name, quota, limit, amount, max(0, limit - amount), end_of(day))
+            yield DailyQuotaViolation(project.name, quota, limit, amount, max(0, limit - amount), end_of(day))
 
 
-def _worth_a_try(full: DayFull) -> int:
-    return max(1, min(FIRST[QUOTAS.index(full.quota)], full.limit // 4))
+def _worth_a_retry(quota: DailyQuotaViolation) -> int:
+    return max(1, min(FIRST[QUOTAS.index(quota.quota)], quota.limit // 4))
 
 
-def granted(asked: Amounts, quotas: Quotas, used: Amounts) -> Amounts:
+def grant_amounts(requested: Amounts, quotas: Quotas, used: Amounts) -> Amounts:
     """The amounts to grant; `used` is what is used or held by executions already."""
     parts = []
-    for quota, want, amount, least, most in zip(QUOTAS, asked, used, LEAST, MOST, strict=True):
+    for quota, wanted, amount, minimum, maximum in zip(QUOTAS, requested, used, MIN_GRANT, MOST, strict=True):
         limit = getattr(quotas, quota)
         left = _NO_LIMIT if limit is None else max(0, limit - amount)
-        parts.append(min(max(0, want), left, max(least, left // SHARE), most))
+        parts.append(min(max(0, wanted), left, max(minimum, left // SHARE_DIVISOR), maximum))
     return Amounts(*parts)
 
 
-def overs(want: Want, got: Amounts, holding: Holding, project: Project, used: Amounts, now: Instant) -> list[Over]:
+def quota_denials(
+    want: Want, granted: Amounts, holding: Holding, project: Project, used: Amounts, now: Instant
+) -> list[Over]:
     """The denial of each requested amount of which nothing is left. `used` and `holding` are as they were before."""
-    said = []
+    denials = []
     day = day_of(now)
     own = holding.today if holding.day == day else Amounts()
-    for quota, asked, given, amount, mine in zip(QUOTAS, want.asked, got, used, own, strict=True):
-        if asked <= 0 or given:
+    for quota, requested, given, amount, own_amount in zip(QUOTAS, want.asked, granted, used, own, strict=True):
+        if requested <= 0 or given:
             continue
         limit: int = getattr(project.quotas, quota)
-        full = DayFull(project.name, quota, limit, amount, 0, end_of(day))
-        if 0 < limit <= mine:
+        violation = DailyQuotaViolation(project.name, quota, limit, amount, 0, end_of(day))
+        if 0 < limit <= own_amount:
             words = quota.replace("_", " ")
             whole = f"needs more than the whole quota '{words}' of project {project.name}: {limit:,}"
-            said.append(Over(quota, project.name, whole, 0))
+            denials.append(Over(quota, project.name, whole, 0))
         else:
             waits = project.on_full is OnFull.WAIT
-            again_ms = full.renews_at - now if waits else 0
-            said.append(Over(quota, project.name, full.sentence, again_ms, is_held=amount > mine))
-    return said
+            again_ms = violation.renews_at - now if waits else 0
+            denials.append(Over(quota, project.name, violation.sentence, again_ms, is_held=amount > own_amount))
+    return denials
 
 
-def taken(holding: Holding, want: Want, got: Amounts, day: Day) -> Holding:
+def holding_after_grant(holding: Holding, want: Want, granted: Amounts, day: Day) -> Holding:
     """What the execution holds after a grant. Amounts of an older day cannot be given back any more."""
     today = holding.today if holding.day == day else Amounts()
-    return holding._replace(day=day, number=want.number, today=today.plus(got), total=holding.total.plus(got))
+    return holding._replace(day=day, number=want.number, today=today.plus(granted), total=holding.total.plus(granted))
 
 
-def given_back(holding: Holding, used: Amounts) -> Amounts:
+def unused_amounts(holding: Holding, used: Amounts) -> Amounts:
     """The amounts of the day of its last grant that an ended execution did not use. The oldest is used first."""
     return Amounts(
         *(

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.project import OnFull, Project, Use
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.scheduling.quotas.daily_quota import DayFull
+from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation
 
 UNLIMITED = 1 << 62
-LIMITED = ("cpu", "memory_mb")
+LIMITED_RESOURCES = ("cpu", "memory_mb")
 """Names of the resources that have quotas."""
 
 
-class QuotaFull(NamedTuple):
+class QuotaViolation(NamedTuple):
     """The quota by which a project may not start a task now."""
 
     project: str
@@ -29,14 +29,14 @@ class QuotaFull(NamedTuple):
     asked: float
 
     @property
-    def is_hopeless(self) -> bool:
+    def exceeds_whole_quota(self) -> bool:
         """Whether the task asks for more than the whole quota."""
         return self.asked > self.limit
 
     @property
     def sentence(self) -> str:
         whose = f"quota '{self.quota}' of project {self.project}"
-        if self.is_hopeless and self.quota != "running":
+        if self.exceeds_whole_quota and self.quota != "running":
             return f"asks for {self.asked:g} {self.quota}, more than the whole {whose}: {self.limit:g}"
         asks = "" if self.quota == "running" else f", and it asks for {self.asked:g}"
         return f"{whose}: {self.used:g} of {self.limit:g} in use{asks}"
@@ -48,44 +48,44 @@ class QuotaFull(NamedTuple):
 class Allowance:
     """What a project may still start; it is deducted from as tasks are placed."""
 
-    __slots__ = ("_limits", "_project", "_spent", "_use")
+    __slots__ = ("_exhausted", "_limits", "_project", "_use")
 
-    def __init__(self, project: Project, use: Use, spent: DayFull | None = None) -> None:
+    def __init__(self, project: Project, use: Use, exhausted: DailyQuotaViolation | None = None) -> None:
         """`exhausted` is the daily quota of which nothing is left: then nothing starts."""
         self._project = project.name
-        self._spent = spent
+        self._exhausted = exhausted
         self._use = Use(use.running, dict(use.reserved))
         quotas = project.quotas
-        self._limits = [(name, limit) for name in LIMITED if (limit := getattr(quotas, name)) is not None]
+        self._limits = [(name, limit) for name in LIMITED_RESOURCES if (limit := getattr(quotas, name)) is not None]
         if quotas.running is not None:
             self._limits.insert(0, ("running", quotas.running))
 
-    def fit(self, requirement: Requirement) -> int:
+    def count_allowed(self, requirement: Requirement) -> int:
         """How many more tasks of the class may start."""
-        fit = UNLIMITED if self._spent is None else 0
+        allowed = UNLIMITED if self._exhausted is None else 0
         for name, limit in self._limits:
-            asked = _asked(requirement, name)
-            if asked:
-                fit = min(fit, int((limit - self._used(name)) // asked))
-        return max(0, fit)
+            requested = _requested_amount(requirement, name)
+            if requested:
+                allowed = min(allowed, int((limit - self._used(name)) // requested))
+        return max(0, allowed)
 
-    def take(self, requirement: Requirement, count: int) -> None:
+    def deduct(self, requirement: Requirement, count: int) -> None:
         self._use.add(requirement, count)
 
-    def full(self, requirement: Requirement) -> QuotaFull | DayFull | None:
+    def violation(self, requirement: Requirement) -> QuotaViolation | DailyQuotaViolation | None:
         """The quota that one more task would violate; one that the task can never meet goes first."""
-        found = [
-            QuotaFull(self._project, name, limit, self._used(name), asked)
+        violations = [
+            QuotaViolation(self._project, name, limit, self._used(name), requested)
             for name, limit in self._limits
-            if (asked := _asked(requirement, name)) and self._used(name) + asked > limit
+            if (requested := _requested_amount(requirement, name)) and self._used(name) + requested > limit
         ]
-        first = min(found, key=lambda full: not full.is_hopeless) if found else None
-        return first if first is not None and first.is_hopeless else self._spent or first
+        first = min(violations, key=lambda full: not full.exceeds_whole_quota) if violations else None
+        return first if first is not None and first.exceeds_whole_quota else self._exhausted or first
 
     @property
-    def is_spent(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether not even a task that reserves nothing may start."""
-        if self._spent is not None:
+        if self._exhausted is not None:
             return True
         return bool(self._limits) and self._limits[0][0] == "running" and self._use.running >= self._limits[0][1]
 
@@ -93,45 +93,48 @@ class Allowance:
         return self._use.running if name == "running" else self._use.reserved.get(name, 0.0)
 
 
-def allowances(
-    projects: Iterable[Project], use: Callable[[str], Use], spent: Mapping[str, DayFull]
+def project_allowances(
+    projects: Iterable[Project], use: Callable[[str], Use], exhausted: Mapping[str, DailyQuotaViolation]
 ) -> dict[str, Allowance]:
     """The allowance of each project whose quotas limit what runs; `exhausted` has the exhausted daily quotas."""
     return {
-        one.name: Allowance(one, use(one.name), spent.get(one.name))
-        for one in projects
-        if one.quotas.limits_running or one.name in spent
+        project.name: Allowance(project, use(project.name), exhausted.get(project.name))
+        for project in projects
+        if project.quotas.limits_running or project.name in exhausted
     }
 
 
-class Door:
+class SubmitQuota:
     """Admission of new tasks by the quotas of their project: the quota on waiting tasks; and where a project refuses
     rather than waits, its daily and running quotas too."""
 
-    __slots__ = ("_held", "_project", "_spent", "_waiting")
+    __slots__ = ("_exhausted", "_held", "_project", "_waiting")
 
-    def __init__(self, project: Project, waiting: int, held: Use, spent: DayFull | None = None) -> None:
+    def __init__(self, project: Project, waiting: int, held: Use, exhausted: DailyQuotaViolation | None = None) -> None:
         """`exhausted` is the daily quota of which nothing is left."""
-        self._spent = spent if project.on_full is OnFull.REFUSE else None
+        self._exhausted = exhausted if project.on_full is OnFull.REFUSE else None
         self._project = project
         self._waiting = waiting
         self._held = Use(held.running, dict(held.reserved))
 
-    def full(self, asked: Sequence[Requirement]) -> str | None:
+    def violation(self, requirements: Sequence[Requirement]) -> str | None:
         """The sentence on the quota that these tasks would violate; None if they fit."""
-        name, quotas, count = self._project.name, self._project.quotas, len(asked)
-        if self._spent is not None and count:
-            return self._spent.sentence
+        name, quotas, count = self._project.name, self._project.quotas, len(requirements)
+        if self._exhausted is not None and count:
+            return self._exhausted.sentence
         if quotas.waiting is not None and self._waiting + count > quotas.waiting:
-            return f"quota 'waiting' of project {name}: {self._waiting} of {quotas.waiting} wait, {_more(count)}"
+            return (
+                f"quota 'waiting' of project {name}: {self._waiting} of {quotas.waiting} wait, {_excess_phrase(count)}"
+            )
         if self._project.on_full is not OnFull.REFUSE:
             return None
         if quotas.running is not None and self._held.running + self._waiting + count > quotas.running:
-            taken = self._held.running + self._waiting
-            return f"quota 'running' of project {name}: {taken} of {quotas.running} run or wait, {_more(count)}"
-        for resource in LIMITED:
+            admitted = self._held.running + self._waiting
+            used_up = f"{admitted} of {quotas.running} run or wait"
+            return f"quota 'running' of project {name}: {used_up}, {_excess_phrase(count)}"
+        for resource in LIMITED_RESOURCES:
             limit, used = getattr(quotas, resource), self._held.reserved.get(resource, 0.0)
-            wanted = sum(_asked(requirement, resource) for requirement in asked)
+            wanted = sum(_requested_amount(requirement, resource) for requirement in requirements)
             if limit is not None and wanted and used + wanted > limit:
                 return f"quota '{resource}' of project {name}: {used:g} of {limit:g} in use, and {wanted:g} asked for"
         return None
@@ -139,20 +142,20 @@ class Door:
     @property
     def renews_at(self) -> Instant | None:
         """When the exhausted daily quota renews; None if none is exhausted."""
-        return None if self._spent is None else self._spent.renews_at
+        return None if self._exhausted is None else self._exhausted.renews_at
 
-    def enter(self, asked: Sequence[Requirement]) -> None:
-        self._waiting += len(asked)
-        for requirement in asked:
+    def reserve(self, requirements: Sequence[Requirement]) -> None:
+        self._waiting += len(requirements)
+        for requirement in requirements:
             for resource, amount in requirement.resources:
                 self._held.reserved[resource] = self._held.reserved.get(resource, 0.0) + amount
 
 
-def _more(count: int) -> str:
+def _excess_phrase(count: int) -> str:
     return f"and {count} more would be above it"
 
 
-def _asked(requirement: Requirement, name: str) -> float:
+def _requested_amount(requirement: Requirement, name: str) -> float:
     if name == "running":
         return 1
     return next((amount for resource, amount in requirement.resources if resource == name), 0.0)

@@ -28,7 +28,7 @@ _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 _NO_SHIFT = timedelta()
 
 
-def check(expression: str) -> None:
+def check_expression(expression: str) -> None:
     """Check an expression. Raises InvalidInput for what is none, or names a day that no month has."""
     if len(expression.split()) != _FIELDS:
         raise InvalidInput("five fields: minute, hour, day of month, month, day of week", field="cron")
@@ -44,7 +44,7 @@ def _zone_names() -> frozenset[str]:
 
 
 @lru_cache(maxsize=1_000)
-def zone_of(name: str) -> tzinfo:
+def find_time_zone(name: str) -> tzinfo:
     """The time zone of this name. Raises InvalidInput for a name that no time zone has."""
     if name == DEFAULT_ZONE:
         return UTC
@@ -55,32 +55,32 @@ def zone_of(name: str) -> tzinfo:
     return ZoneInfo(name)
 
 
-def instants(expression: str, time_zone: str, after: Instant) -> Iterator[Instant]:
+def cron_instants(expression: str, time_zone: str, after: Instant) -> Iterator[Instant]:
     """The instants after `after`, ascending; none when there is none for fifty years."""
-    zone = zone_of(time_zone)
+    zone = find_time_zone(time_zone)
     begin = datetime.fromtimestamp(after // 1000, zone)
     by_real_time = any(field.startswith("*") for field in expression.split()[:2])
     if by_real_time:
         # What comes twice may have come once already, and is named by times before this one.
         begin -= max(_NO_SHIFT, _offset(begin) - _offset((begin.astimezone(UTC) + _LONGEST_SHIFT).astimezone(zone)))
-    named = CronSim(expression, begin.replace(tzinfo=None))
+    local_times = CronSim(expression, begin.replace(tzinfo=None))
     last = after
-    for at in _both_times(named, zone) if by_real_time else _first_times(named, zone):
-        if at > last:
-            last = at
-            yield at
+    for instant in _repeated_instants(local_times, zone) if by_real_time else _single_instants(local_times, zone):
+        if instant > last:
+            last = instant
+            yield instant
 
 
-def _first_times(named: Iterator[datetime], zone: tzinfo) -> Iterator[Instant]:
-    for local in named:
-        first, second = _instants_of(local, zone)
+def _single_instants(local_times: Iterator[datetime], zone: tzinfo) -> Iterator[Instant]:
+    for local in local_times:
+        first, second = _possible_instants(local, zone)
         yield first if first <= second else _end_of_gap(second, first, zone)
 
 
-def _both_times(named: Iterator[datetime], zone: tzinfo) -> Iterator[Instant]:
+def _repeated_instants(local_times: Iterator[datetime], zone: tzinfo) -> Iterator[Instant]:
     repeated: list[Instant] = []
-    for local in named:
-        first, second = _instants_of(local, zone)
+    for local in local_times:
+        first, second = _possible_instants(local, zone)
         if first > second:
             continue
         # The second time of an earlier one may come before the only time of this one.
@@ -92,7 +92,7 @@ def _both_times(named: Iterator[datetime], zone: tzinfo) -> Iterator[Instant]:
     yield from sorted(repeated)
 
 
-def _instants_of(local: datetime, zone: tzinfo) -> tuple[Instant, Instant]:
+def _possible_instants(local: datetime, zone: tzinfo) -> tuple[Instant, Instant]:
     """The instants of a local time by the offset before and after a shift: equal but for times that come twice (the
     first is the earlier one) or not at all (the first is the later one)."""
     first = local.replace(tzinfo=zone)

@@ -14,7 +14,7 @@ from crawlfleet.model.task import RetryPolicy
 class RetryRule(NamedTuple):
     may_retry: bool = True
     delay_factor: float = 1.0
-    most_retries: int | None = None
+    max_retries: int | None = None
     """Cap of the error class, where it is below the task's own."""
 
 
@@ -24,7 +24,7 @@ RULES: dict[ErrorClass, RetryRule] = {
     # A site that blocks is asked less often, not more.
     ErrorClass.BLOCKED: RetryRule(delay_factor=5.0),
     # The same page usually parses the same way; one more try covers a page caught half-built.
-    ErrorClass.PARSE: RetryRule(most_retries=1),
+    ErrorClass.PARSE: RetryRule(max_retries=1),
     ErrorClass.INPUT: RetryRule(may_retry=False),
     ErrorClass.TIMEOUT: RetryRule(),
     ErrorClass.CRASH: RetryRule(),
@@ -36,8 +36,8 @@ RULES: dict[ErrorClass, RetryRule] = {
 def next_attempt_at(policy: RetryPolicy, failure: Failure, retries: int, now: Instant, rng: Random) -> Instant | None:
     """When to try again after `retries` retries were used; None when the task is out of them."""
     rule = RULES[failure.error]
-    most = policy.max_retries if rule.most_retries is None else min(policy.max_retries, rule.most_retries)
-    if failure.is_permanent or not rule.may_retry or retries >= most:
+    max_retries = policy.max_retries if rule.max_retries is None else min(policy.max_retries, rule.max_retries)
+    if failure.is_permanent or not rule.may_retry or retries >= max_retries:
         return None
     return now + backoff_ms(policy, retries, rng, factor=rule.delay_factor)
 

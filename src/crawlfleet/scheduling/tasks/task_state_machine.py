@@ -22,17 +22,17 @@ from crawlfleet.model.task import LiveTask, RetryPolicy
 from crawlfleet.model.transition import Decide, Step
 from crawlfleet.scheduling.tasks.retry import backoff_ms, next_attempt_at
 
-DEATHS_THAT_POISON = 3
-LOSSES_BEFORE_ALONE = 2
+POISON_DEATHS = 3
+ISOLATION_LOSSES = 2
 DEADLINE_GRACE_S = 10.0
 """Grace after the timeout: the node stops an execution at its timeout; the master only acts when the node did not."""
 START_GRACE_S = 60.0
-PARKED_MOST = 100
+MAX_PARKINGS = 100
 """Limit on parkings in a round: after that, what the task waits for counts as unavailable, which is a failure."""
 PARK_SPREAD_MS = (1_000, 60_000)
 
 
-class Start(NamedTuple):
+class ExecutionStart(NamedTuple):
     node: NodeId
     execution: ExecutionId
     started_at: Instant
@@ -42,12 +42,12 @@ def deadline_at(timeout_s: int, started_at: Instant) -> Instant:
     return started_at + ms(timeout_s + DEADLINE_GRACE_S)
 
 
-def is_alone(row: LiveTask) -> bool:
+def needs_own_process(row: LiveTask) -> bool:
     """Whether the task's next execution gets a process of its own."""
-    return row.losses >= LOSSES_BEFORE_ALONE or row.deaths > 0
+    return row.losses >= ISOLATION_LOSSES or row.deaths > 0
 
 
-def cancel(reason: str) -> Decide:
+def cancel_task(reason: str) -> Decide:
     """Cancel a task: final at once while no node has it, a recall otherwise."""
 
     def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
@@ -58,46 +58,46 @@ def cancel(reason: str) -> Decide:
     return decide
 
 
-def recall(why: Recall, reason: str) -> Decide:
+def recall_execution(kind: Recall, reason: str) -> Decide:
     """Recall an execution: ask the node to stop it. A cancel is never weakened into another kind."""
 
     def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
         if not row.status.is_held:
-            return _not_held(row)
+            return _refuse_not_held(row)
         if row.recall is not Recall.NONE:
             return Step(row, Kind.TASK_RECALLED)
-        return Step(row._replace(recall=why), Kind.TASK_RECALLED, reason=reason)
+        return Step(row._replace(recall=kind), Kind.TASK_RECALLED, reason=reason)
 
     return decide
 
 
-def move(executions: Mapping[TaskId, ExecutionId], reason: str) -> Decide:
+def move_executions(executions: Mapping[TaskId, ExecutionId], reason: str) -> Decide:
     """Recall these executions so that their tasks run elsewhere; later executions of the tasks go on."""
-    ask = recall(Recall.MOVE, reason)
+    recall = recall_execution(Recall.MOVE, reason)
 
     def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
         if row.execution != executions[row.id]:
             return Refusal(Code.STALE_EXECUTION, "has another execution by now")
         if row.recall is not Recall.NONE:
             return Refusal(Code.NOT_READY, "was recalled before")
-        return ask(row, policy)
+        return recall(row, policy)
 
     return decide
 
 
-def overdue(now: Instant) -> Decide:
+def recall_overdue(now: Instant) -> Decide:
     """Recall an execution that is past its hard deadline, judged again on the locked row."""
-    ask = recall(Recall.DEADLINE, "deadline passed")
+    recall = recall_execution(Recall.DEADLINE, "deadline passed")
 
     def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
         if row.deadline_at is None or row.deadline_at > now:
             return Refusal(Code.NOT_READY, "not past its deadline")
-        return ask(row, policy)
+        return recall(row, policy)
 
     return decide
 
 
-def release(now: Instant) -> Decide:
+def release_due(now: Instant) -> Decide:
     """waiting or retrying -> pending, when the task is due and no parent is open."""
 
     def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
@@ -110,14 +110,14 @@ def release(now: Instant) -> Decide:
     return decide
 
 
-def unpark(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+def unpark_task(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
     """waiting -> pending before its time: the cause of the parking is over already."""
     if row.status is not TaskStatus.WAITING or row.waits or row.due_at is None:
         return Refusal(Code.NOT_READY, "is not parked")
     return Step(row._replace(status=TaskStatus.PENDING, due_at=None), Kind.TASK_READY)
 
 
-def parent_completed(now: Instant, parents: int) -> Decide:
+def count_completed_parents(now: Instant, parents: int) -> Decide:
     """Count parents of a waiting task that completed; pending when none is left and the task is due."""
 
     def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
@@ -140,7 +140,7 @@ def end_unrun(status: TaskStatus, reason: str | None, failure: Failure | None = 
     return decide
 
 
-def reprioritize(lanes: Mapping[LaneId, LaneId]) -> Decide:
+def change_lane(lanes: Mapping[LaneId, LaneId]) -> Decide:
     """Move the task to the lane of its new priority, by the lane it stands in."""
 
     def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
@@ -151,12 +151,12 @@ def reprioritize(lanes: Mapping[LaneId, LaneId]) -> Decide:
     return decide
 
 
-def start(starts: Mapping[TaskId, Start]) -> Decide:
+def start_execution(starts: Mapping[TaskId, ExecutionStart]) -> Decide:
     """assigned -> processing."""
 
     def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
         node, execution, started_at = starts[row.id]
-        if refusal := _fenced(row, node, execution):
+        if refusal := _check_fence(row, node, execution):
             return refusal
         if row.status is TaskStatus.PROCESSING:
             return Step(row, Kind.TASK_STARTED)
@@ -170,17 +170,17 @@ def start(starts: Mapping[TaskId, Start]) -> Decide:
     return decide
 
 
-def finish(
+def finish_execution(
     outcomes: Mapping[TaskId, Outcome], now: Instant, rng: Random, parked: Mapping[TaskId, int] | None = None
 ) -> Decide:
     """Apply the outcomes that nodes reported to their tasks. `parked` has how often each was parked in its round."""
-    before = parked or {}
+    parkings = parked or {}
 
     def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
         outcome = outcomes[row.id]
-        if refusal := _fenced(row, outcome.node, outcome.execution):
+        if refusal := _check_fence(row, outcome.node, outcome.execution):
             return refusal
-        step = _ended(row, policy, outcome, before.get(row.id, 0), now, rng)
+        step = _apply_outcome(row, policy, outcome, parkings.get(row.id, 0), now, rng)
         started_at = row.started_at if row.started_at is not None else outcome.started_at
         after = step.after._replace(started_at=started_at) if step.after.status.is_final else step.after
         return step._replace(after=after, started_at=started_at, metrics=outcome.metrics, used=outcome.used)
@@ -188,29 +188,31 @@ def finish(
     return decide
 
 
-def lose(reason: str, now: Instant, rng: Random) -> Decide:
+def lose_execution(reason: str, now: Instant, rng: Random) -> Decide:
     """The node was lost with the execution: it costs no retry, unless the task was to end anyway."""
 
     def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
         if not row.status.is_held:
-            return _not_held(row)
-        return _recalled(row, policy, now, rng) or _again(row, ExecutionStatus.LOST, reason, losses=row.losses + 1)
+            return _refuse_not_held(row)
+        return _apply_recall(row, policy, now, rng) or _requeue(
+            row, ExecutionStatus.LOST, reason, losses=row.losses + 1
+        )
 
     return decide
 
 
-def take_back(reason: str, now: Instant, rng: Random) -> Decide:
+def return_execution(reason: str, now: Instant, rng: Random) -> Decide:
     """The node leaves in good order and returns the execution."""
 
     def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
         if not row.status.is_held:
-            return _not_held(row)
-        return _recalled(row, policy, now, rng) or _again(row, ExecutionStatus.RETURNED, reason)
+            return _refuse_not_held(row)
+        return _apply_recall(row, policy, now, rng) or _requeue(row, ExecutionStatus.RETURNED, reason)
 
     return decide
 
 
-def _fenced(row: LiveTask, node: NodeId, execution: ExecutionId) -> Refusal | None:
+def _check_fence(row: LiveTask, node: NodeId, execution: ExecutionId) -> Refusal | None:
     if row.execution != execution:
         return Refusal(Code.STALE_EXECUTION, f"{execution_text(execution)} is not the live execution")
     if row.node != node:
@@ -218,34 +220,36 @@ def _fenced(row: LiveTask, node: NodeId, execution: ExecutionId) -> Refusal | No
     return None
 
 
-def _not_held(row: LiveTask) -> Refusal:
+def _refuse_not_held(row: LiveTask) -> Refusal:
     return Refusal(Code.ILLEGAL_TRANSITION, f"is {row.status.word}, on no node")
 
 
-def _ended(row: LiveTask, policy: RetryPolicy, outcome: Outcome, parked: int, now: Instant, rng: Random) -> Step:
+def _apply_outcome(
+    row: LiveTask, policy: RetryPolicy, outcome: Outcome, parked: int, now: Instant, rng: Random
+) -> Step:
     match outcome.end:
         case End.COMPLETED:
             after = row._replace(status=TaskStatus.COMPLETED)
             return Step(after, Kind.TASK_COMPLETED, ExecutionStatus.COMPLETED, result=outcome.result)
         case End.FAILED:
             failure = outcome.failure or Failure(ErrorClass.INTERNAL, "failed without saying why")
-            return _failed(row, policy, failure, ExecutionStatus.FAILED, now, rng)
+            return _apply_failure(row, policy, failure, ExecutionStatus.FAILED, now, rng)
         case End.TIMED_OUT:
-            return _timed_out(row, policy, now, rng)
+            return _apply_timeout(row, policy, now, rng)
         case End.STOPPED:
             # Without a recall the node's own lease guard stopped it, which is no failure of the task.
-            stopped = _recalled(row, policy, now, rng)
-            return stopped or _again(row, ExecutionStatus.LOST, "stopped by the node's lease guard")
+            stopped = _apply_recall(row, policy, now, rng)
+            return stopped or _requeue(row, ExecutionStatus.LOST, "stopped by the node's lease guard")
         case End.RETURNED:
-            return _recalled(row, policy, now, rng) or _returned(row, policy, outcome, parked + 1, now, rng)
+            return _apply_recall(row, policy, now, rng) or _apply_return(row, policy, outcome, parked + 1, now, rng)
         case End.PROCESS_LOST:
-            lost = _recalled(row, policy, now, rng)
-            return lost or _again(row, ExecutionStatus.LOST, "its executor process died", losses=row.losses + 1)
+            lost = _apply_recall(row, policy, now, rng)
+            return lost or _requeue(row, ExecutionStatus.LOST, "its executor process died", losses=row.losses + 1)
         case End.DIED_ALONE:
-            return _recalled(row, policy, now, rng) or _died_alone(row, policy, outcome, now, rng)
+            return _apply_recall(row, policy, now, rng) or _apply_process_death(row, policy, outcome, now, rng)
 
 
-def _recalled(row: LiveTask, policy: RetryPolicy, now: Instant, rng: Random) -> Step | None:
+def _apply_recall(row: LiveTask, policy: RetryPolicy, now: Instant, rng: Random) -> Step | None:
     """Apply the recall that was under way to a task whose execution is over; None if there was none."""
     match row.recall:
         case Recall.NONE:
@@ -254,27 +258,27 @@ def _recalled(row: LiveTask, policy: RetryPolicy, now: Instant, rng: Random) -> 
             after = row._replace(status=TaskStatus.CANCELLED)
             return Step(after, Kind.TASK_CANCELLED, ExecutionStatus.CANCELLED, reason="cancelled while running")
         case Recall.DEADLINE:
-            return _timed_out(row, policy, now, rng)
+            return _apply_timeout(row, policy, now, rng)
         case Recall.PREEMPT:
-            return _again(row, ExecutionStatus.PREEMPTED, "made room for a task of higher priority")
+            return _requeue(row, ExecutionStatus.PREEMPTED, "made room for a task of higher priority")
         case Recall.MOVE:
-            return _again(row, ExecutionStatus.RETURNED, "moved to another node")
+            return _requeue(row, ExecutionStatus.RETURNED, "moved to another node")
 
 
-def _again(row: LiveTask, ended: ExecutionStatus, reason: str, *, losses: int | None = None) -> Step:
+def _requeue(row: LiveTask, ended: ExecutionStatus, reason: str, *, losses: int | None = None) -> Step:
     after = row.unheld(TaskStatus.PENDING, losses=row.losses if losses is None else losses)
     return Step(after, Kind.TASK_REASSIGN, ended, reason=reason)
 
 
-def _returned(row: LiveTask, policy: RetryPolicy, outcome: Outcome, times: int, now: Instant, rng: Random) -> Step:
+def _apply_return(row: LiveTask, policy: RetryPolicy, outcome: Outcome, times: int, now: Instant, rng: Random) -> Step:
     park = outcome.park
     if park is None:
-        return _again(row, ExecutionStatus.RETURNED, "handed back by its node")
+        return _requeue(row, ExecutionStatus.RETURNED, "handed back by its node")
     # The resource it needs is away for a known time, which is no failure of its own: no retry is spent.
     message = outcome.failure.message if outcome.failure else "handed back by its node until later"
-    if times > PARKED_MOST:
-        failure = Failure(ErrorClass.BLOCKED, f"parked {PARKED_MOST} times in vain, the last time because {message}")
-        return _failed(row, policy, failure, ExecutionStatus.FAILED, now, rng)
+    if times > MAX_PARKINGS:
+        failure = Failure(ErrorClass.BLOCKED, f"parked {MAX_PARKINGS} times in vain, the last time because {message}")
+        return _apply_failure(row, policy, failure, ExecutionStatus.FAILED, now, rng)
     until = now + park.span_ms
     after = row.unheld(TaskStatus.WAITING, due_at=until + rng.randint(0, park_spread_ms(park.span_ms)))
     parking = Parking(park.cause, park.subject, until, times, message)
@@ -282,16 +286,16 @@ def _returned(row: LiveTask, policy: RetryPolicy, outcome: Outcome, times: int, 
 
 
 def park_spread_ms(span_ms: int) -> int:
-    """The span over which tasks parked for the same cause come back: longer after a longer wait, as they may be more."""
+    """The span over which tasks parked for one cause come back: longer after a longer wait, as they may be more."""
     return min(max(span_ms // 10, PARK_SPREAD_MS[0]), PARK_SPREAD_MS[1])
 
 
-def _timed_out(row: LiveTask, policy: RetryPolicy, now: Instant, rng: Random) -> Step:
+def _apply_timeout(row: LiveTask, policy: RetryPolicy, now: Instant, rng: Random) -> Step:
     failure = Failure(ErrorClass.TIMEOUT, f"ran longer than {row.timeout_s} s")
-    return _failed(row, policy, failure, ExecutionStatus.TIMEOUT, now, rng)
+    return _apply_failure(row, policy, failure, ExecutionStatus.TIMEOUT, now, rng)
 
 
-def _failed(
+def _apply_failure(
     row: LiveTask, policy: RetryPolicy, failure: Failure, ended: ExecutionStatus, now: Instant, rng: Random
 ) -> Step:
     if row.recall is Recall.CANCEL:
@@ -307,10 +311,10 @@ def _failed(
     return Step(row._replace(status=status), kind, ended, failure, reason=failure.message, is_dead_letter=True)
 
 
-def _died_alone(row: LiveTask, policy: RetryPolicy, outcome: Outcome, now: Instant, rng: Random) -> Step:
+def _apply_process_death(row: LiveTask, policy: RetryPolicy, outcome: Outcome, now: Instant, rng: Random) -> Step:
     failure = outcome.failure or Failure(ErrorClass.CRASH, "its process died")
     deaths = row.deaths + 1
-    if deaths >= DEATHS_THAT_POISON:
+    if deaths >= POISON_DEATHS:
         after = row._replace(status=TaskStatus.FAILED, deaths=deaths)
         reason = f"poison: died {deaths} times alone in its process ({failure.message})"
         return Step(after, Kind.TASK_FAILED, ExecutionStatus.FAILED, failure, reason=reason, is_dead_letter=True)

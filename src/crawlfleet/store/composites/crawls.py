@@ -31,16 +31,16 @@ from crawlfleet.ports.chunk_store import ChunkKind
 from crawlfleet.ports.crawl_store import Asking, ChunkReport, Exchanged, NewCrawl
 from crawlfleet.scheduling.crawls.url_batches import (
     CLOSING,
-    OpenChunk,
-    Outlook,
-    Take,
-    level_of,
+    OpenUrlBatch,
+    UrlLease,
+    WorkOutlook,
     limit_reached,
-    next_take,
-    outlook,
-    pack,
+    next_lease,
+    pack_batches,
+    url_level,
+    work_outlook,
 )
-from crawlfleet.store import schema
+from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.tasks.transaction_log import write_events
@@ -73,12 +73,13 @@ END_CHUNK = (
     f"UPDATE crawl_chunk SET state = {UrlBatchState.DONE:d}, urls = NULL, first_item = $3, last_item = $4, "
     "first_record = $5, last_record = $6 WHERE crawl = $1 AND number = $2"
 )
+_OPEN = row_codec.sql_values(OpenUrlBatch._fields, {"urls": "count"})
 LEASED = (
-    "SELECT number, depth, count, execution, urls FROM crawl_chunk "
+    f"SELECT {_OPEN}, execution, urls FROM crawl_chunk "
     f"WHERE crawl = $1 AND state = {UrlBatchState.LEASED:d} ORDER BY depth, number"
 )
 WAITING = (
-    "SELECT number, depth, count FROM crawl_chunk "
+    f"SELECT {_OPEN} FROM crawl_chunk "
     f"WHERE crawl = $1 AND state = {UrlBatchState.WAITING:d} ORDER BY depth, number LIMIT $2"
 )
 URLS = "SELECT urls FROM crawl_chunk WHERE crawl = $1 AND number AMONG($2) ORDER BY number"
@@ -90,8 +91,9 @@ JOINED = "DELETE FROM crawl_chunk WHERE crawl = $1 AND number AMONG($2)"
 _KEPT = tuple(name for name in _COLUMNS if name not in ("id", *CrawlLimits._fields))
 """Columns that change while a crawl goes on."""
 KEEP = f"UPDATE crawl SET {', '.join(f'{name} = ${n}' for n, name in enumerate(_KEPT, 2))} WHERE id = $1"
+_PART = row_codec.sql_values(CrawlPart._fields, {"first": "first_item", "last": "last_item"})
 PARTS = (
-    "SELECT number, task, execution, first_item, last_item FROM crawl_chunk WHERE crawl = $1 AND number > $2 "
+    f"SELECT {_PART} FROM crawl_chunk WHERE crawl = $1 AND number > $2 "
     f"AND state = {UrlBatchState.DONE:d} AND last_item > first_item ORDER BY number LIMIT $3"
 )
 RECORD_PARTS = PARTS.replace("_item", "_record")
@@ -123,7 +125,7 @@ class CrawlTables:
     async def crawl_parts(self, crawl: GroupId, after: int, limit: int, kind: ChunkKind = "items") -> list[CrawlPart]:
         sql = RECORD_PARTS if kind == "warc" else PARTS
         rows = await self._engine.browse(lambda tx: tx.fetch(sql, crawl, after, limit))
-        return [CrawlPart(*row) for row in rows]
+        return [CrawlPart._make(row) for row in rows]
 
 
 async def add_crawl(tx: Tx, crawl: GroupId, new: NewCrawl, now: Instant) -> None:
@@ -226,12 +228,12 @@ class _Work:
 
     async def lease(self, asking: Asking) -> Exchanged:
         rows = await self._tx.fetch(LEASED, self.id)
-        for number, _, _, execution, urls in rows:
+        for number, *_, execution, urls in rows:
             if execution == asking.execution and number not in asking.held:
                 return Exchanged(self.id, "chunk", number, unpacked(urls), self.is_changed)
-        leased = [OpenChunk(*row[:3]) for row in rows]
+        leased = [OpenUrlBatch._make(chunk) for *chunk, _, _ in rows]
         most = 2 * self.limits.members + LOOKED_AT
-        waiting = [OpenChunk(*row) for row in await self._tx.fetch(WAITING, self.id, most)]
+        waiting = [OpenUrlBatch._make(row) for row in await self._tx.fetch(WAITING, self.id, most)]
         # With every page visited, no limit kept any of them away.
         stopped_by = None if waiting and waiting[0].depth == CLOSING else self._limit()
         if not leased and (stopped_by is not None or not waiting):
@@ -239,22 +241,24 @@ class _Work:
             return Exchanged(self.id, "done", is_news=is_new)
         take = None
         if stopped_by is None:
-            take = next_take(self.limits, self.row["pages"], waiting, leased, is_busy=bool(asking.held))
+            take = next_lease(self.limits, self.row["pages"], waiting, leased, is_busy=bool(asking.held))
         if take is None:
             is_news = self.is_changed and stopped_by is None and self._outlook(waiting, leased).for_waiting
             return Exchanged(self.id, "wait", is_news=is_news)
         first, given, rest = await self._leased(take, asking)
         depth = waiting[0].depth
         left = [chunk for chunk in waiting if chunk.number not in take.numbers]
-        left[:0] = [OpenChunk(0, depth, len(rest))] if rest else []
+        left[:0] = [OpenUrlBatch(0, depth, len(rest))] if rest else []
         # Of a long list only the first were read.
-        seen = self._outlook(left, [*leased, OpenChunk(first, depth, len(given))], is_cut=len(waiting) == most)
+        seen = self._outlook(left, [*leased, OpenUrlBatch(first, depth, len(given))], is_cut=len(waiting) == most)
         return Exchanged(self.id, "chunk", first, given, self.is_changed and seen.for_waiting, seen.for_busy)
 
-    def _outlook(self, waiting: Sequence[OpenChunk], leased: Sequence[OpenChunk], *, is_cut: bool = False) -> Outlook:
-        return Outlook(True, True) if is_cut else outlook(self.limits, self.row["pages"], waiting, leased)
+    def _outlook(
+        self, waiting: Sequence[OpenUrlBatch], leased: Sequence[OpenUrlBatch], *, is_cut: bool = False
+    ) -> WorkOutlook:
+        return WorkOutlook(True, True) if is_cut else work_outlook(self.limits, self.row["pages"], waiting, leased)
 
-    async def _leased(self, take: Take, asking: Asking) -> tuple[int, list[CrawlUrl], list[CrawlUrl]]:
+    async def _leased(self, take: UrlLease, asking: Asking) -> tuple[int, list[CrawlUrl], list[CrawlUrl]]:
         """The chunk's number, what it holds, and what is left of the chunks it was made of."""
         (first, *others), most = take
         blobs = await self._tx.fetch(URLS, self.id, list(take.numbers))
@@ -292,14 +296,14 @@ class _Work:
             return
         waiting = len(await self._tx.fetch(WAITING, self.id, 2 * self.limits.members))
         rows = []
-        for chunk in pack(urls, waiting=waiting, members=self.limits.members):
+        for chunk in pack_batches(urls, waiting=waiting, members=self.limits.members):
             self.row["chunks"] += 1
             number = self.row["chunks"]
             row = _NEW_BATCH | {
                 "crawl": self.id,
                 "number": number,
                 "state": int(UrlBatchState.WAITING),
-                "depth": level_of(chunk[0]),
+                "depth": url_level(chunk[0]),
                 "count": len(chunk),
                 "urls": _packed(chunk),
             }

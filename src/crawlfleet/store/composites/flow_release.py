@@ -123,18 +123,18 @@ class StepRelease:
     async def _results_seen(self, known: Iterable[_Known], ends: Mapping[TaskId, _End]) -> dict[TaskId, bytes]:
         """Only of steps that look at results at all, and not at more than they may."""
         seen = (_seen(one, ends) for one in known if one.items is None and one.spec.looks)
-        wanted = {task for tasks in seen if _size(tasks, ends) <= flow_steps.SEEN_BYTES for task in tasks.values()}
+        wanted = {task for tasks in seen if _size(tasks, ends) <= flow_steps.MAX_SEEN_BYTES for task in tasks.values()}
         return await self._fetched(wanted) if wanted else {}
 
     async def _decision(
         self, known: _Known, ends: Mapping[TaskId, _End], results: Mapping[TaskId, bytes]
-    ) -> flow_steps.Decision:
+    ) -> flow_steps.StepDecision:
         if known.items is not None:
             return await self._gathered(known, ends)
         seen = _seen(known, ends)
-        if known.spec.looks and (size := _size(seen, ends)) > flow_steps.SEEN_BYTES:
-            return flow_steps.Fail(
-                f"the results it looks at have {size} bytes; at most {flow_steps.SEEN_BYTES} are read"
+        if known.spec.looks and (size := _size(seen, ends)) > flow_steps.MAX_SEEN_BYTES:
+            return flow_steps.FailStep(
+                f"the results it looks at have {size} bytes; at most {flow_steps.MAX_SEEN_BYTES} are read"
             )
         ended = {}
         for key, task in seen.items():
@@ -142,14 +142,14 @@ class StepRelease:
             try:
                 result = row_codec.decode(results[task]) if known.spec.looks and task in results else None
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
-                return flow_steps.Fail(f"the result of step {key} cannot be read: {exc}")
+                return flow_steps.FailStep(f"the result of step {key} cannot be read: {exc}")
             ended[key] = Ended(end.status, result, end.reason, end.unrun)
-        return flow_steps.decide(known.key, known.spec, ended)
+        return flow_steps.decide_step(known.key, known.spec, ended)
 
-    async def _gathered(self, known: _Known, ends: Mapping[TaskId, _End]) -> flow_steps.Gathered:
+    async def _gathered(self, known: _Known, ends: Mapping[TaskId, _End]) -> flow_steps.FanInResult:
         items = [(task, ends.get(task)) for task in _looked_at(known)]
         completed = [(task, end) for task, end in items if end is not None and end.status is TaskStatus.COMPLETED]
-        fitting = flow_steps.fitting([end.size for _, end in completed])
+        fitting = flow_steps.count_fitting_results([end.size for _, end in completed])
         results = await self._fetched(task for task, _ in completed[:fitting])
         cut = sum(end.size > 0 for _, end in completed[fitting:])
         reasons = {
@@ -157,7 +157,7 @@ class StepRelease:
             for at, (_, end) in enumerate(items)
             if end is not None and end.reason and end.status is not TaskStatus.COMPLETED
         }
-        return flow_steps.gathered(
+        return flow_steps.gather_results(
             [(None if end is None else end.status, results.get(task)) for task, end in items],
             cut,
             allow_failures=known.spec.allow_failures,
@@ -168,25 +168,27 @@ class StepRelease:
         rows = await self._tx.fetch(RESULTS, sorted(tasks))
         return {row[0]: bytes(row[1]) for row in rows if row[1] is not None}
 
-    async def _follow(self, step: LiveTask, known: _Known, decision: flow_steps.Decision) -> None:
+    async def _follow(self, step: LiveTask, known: _Known, decision: flow_steps.StepDecision) -> None:
         match decision:
-            case flow_steps.Run(parameters):
+            case flow_steps.RunStep(parameters):
                 if parameters is not None:
                     self._parameters.append((step.id, parameters))
-                self._take(step, task_state_machine.parent_completed(self._now, step.waits)(step, _NO_POLICY))
+                self._take(step, task_state_machine.count_completed_parents(self._now, step.waits)(step, _NO_POLICY))
             case flow_steps.FanOut(parameters):
                 full = await self._turned_away(step, len(parameters))
                 if full is None:
                     await self._fan_out(step, known, parameters)
                 else:
-                    await self._follow(step, known, flow_steps.Fail(f"{len(parameters)} items have no room: {full}"))
-            case flow_steps.NotRun(unrun, reason):
+                    await self._follow(
+                        step, known, flow_steps.FailStep(f"{len(parameters)} items have no room: {full}")
+                    )
+            case flow_steps.EndUnrun(unrun, reason):
                 self._unrun.append((step.id, int(unrun)))
-                self._take(step, task_state_machine.cancel(reason)(step, _NO_POLICY))
-            case flow_steps.Fail(reason):
+                self._take(step, task_state_machine.cancel_task(reason)(step, _NO_POLICY))
+            case flow_steps.FailStep(reason):
                 failure = Failure(ErrorClass.INPUT, reason[: limits.MESSAGE_CHARS], is_permanent=True)
                 self._take(step, task_state_machine.end_unrun(TaskStatus.FAILED, reason, failure)(step, _NO_POLICY))
-            case flow_steps.Gathered(is_completed, result, reason):
+            case flow_steps.FanInResult(is_completed, result, reason):
                 self._results.append((step.id, result))
                 status = TaskStatus.COMPLETED if is_completed else TaskStatus.FAILED
                 self._take(step, task_state_machine.end_unrun(status, reason)(step, _NO_POLICY))
@@ -208,9 +210,9 @@ class StepRelease:
             opened = await open_doors(self._tx, self._lanes, [lane.project], self._now)
             doors[lane.project] = opened.get(lane.project)
         door, asked = doors[lane.project], [lane.requirement] * count
-        full = door.full(asked) if door is not None else None
+        full = door.violation(asked) if door is not None else None
         if door is not None and full is None:
-            door.enter(asked)
+            door.reserve(asked)
         return full
 
     async def _fan_out(self, step: LiveTask, known: _Known, parameters: Sequence[bytes]) -> None:

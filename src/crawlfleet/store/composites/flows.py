@@ -18,7 +18,7 @@ from crawlfleet.ports.flow_store import AddedFlow, NewFlow, StepRecord, StepTall
 from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.task_store import Applied
-from crawlfleet.scheduling.flows.flow_steps import StepState, to_resume
+from crawlfleet.scheduling.flows.flow_steps import StepState, steps_to_resume
 from crawlfleet.store import row_codec, schema, task_rows
 from crawlfleet.store.composites.flow_release import EDGE_COLUMNS, StepRelease, StepRow
 from crawlfleet.store.composites.group_membership import LOCK_GROUPS, Joining
@@ -162,7 +162,7 @@ async def _add(tx: Tx, lanes: LaneBook, transition: Transition, flow: NewFlow) -
     """The rows of a flow, every step waiting. Raises OverLimit."""
     await lanes.keep(tx, {step.task.lane for step in flow.steps})
     for door in (await open_doors(tx, lanes, flow.limited, flow.created_at)).values():
-        if full := door.full([lanes[step.task.lane].requirement for step in flow.steps]):
+        if full := door.violation([lanes[step.task.lane].requirement for step in flow.steps]):
             raise over_limit(full, door.renews_at, flow.created_at)
     joining = Joining(tx)
     # Closed: whoever is in it is in its graph.
@@ -214,7 +214,7 @@ class _Resuming:
         await tx.fetch(LOCK_GROUPS, [self._flow])
         await tx.fetch(LOCK_MEMBERS, self._flow)
         steps = {step.key: step for step in _STEP.from_rows(await tx.fetch(STEPS, self._flow))}
-        again = to_resume(
+        again = steps_to_resume(
             {key: StepState(tuple(step.spec.after), step.status, step.unrun) for key, step in steps.items()}
         )
         items: dict[StepKey, list[TaskId]] = defaultdict(list)

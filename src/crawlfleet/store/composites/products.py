@@ -26,7 +26,7 @@ from crawlfleet.model.product import (
 )
 from crawlfleet.ports.product_store import ProductBatch, ProductFilter
 from crawlfleet.ports.record_page import RecordPage
-from crawlfleet.scheduling.crawls.product_changes import Judged, judged
+from crawlfleet.scheduling.crawls.product_changes import ProductUpdate, compare_product
 from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Tx
@@ -192,7 +192,7 @@ async def forget_gone(tx: Tx, before: Instant, limit: int) -> tuple[int, bool]:
     return len(keys), len(keys) < len(found) or len(found) >= limit
 
 
-async def _note_changes(tx: Tx, all_judged: Sequence[Judged]) -> None:
+async def _note_changes(tx: Tx, all_judged: Sequence[ProductUpdate]) -> None:
     changes = [(one.after.key, one.change) for one in all_judged if one.change is not None]
     rows = [(key, *_CHANGES.to_row(change)) for key, change in changes]
     if rows:
@@ -201,5 +201,5 @@ async def _note_changes(tx: Tx, all_judged: Sequence[Judged]) -> None:
         await tx.execute(FORGET_CHANGES, many)
 
 
-def _judged(was: ProductRecord | None, one: Seen, now: Instant) -> Judged | None:
-    return judged(was, one.project, one.product, one.execution, now)
+def _judged(was: ProductRecord | None, one: Seen, now: Instant) -> ProductUpdate | None:
+    return compare_product(was, one.project, one.product, one.execution, now)

@@ -16,7 +16,7 @@ from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.schedule import Overlap, Schedule, Tick, TickStatus
 from crawlfleet.ports.schedule_store import Fired, Firing, HandRun, RunAnswer
 from crawlfleet.ports.task_store import Accepted, Applied, Submission
-from crawlfleet.scheduling.schedules.ticks import Turn, turn
+from crawlfleet.scheduling.schedules.ticks import OverlapDecision, resolve_overlap
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store import row_codec, schema
 from crawlfleet.store.composites.schedules import SCHEDULES, TICK_ROWS, locked
@@ -85,7 +85,7 @@ class _Firing:
         await self._write()
         return self._answer
 
-    async def _turns(self, firings: Sequence[Firing], going_on: set[TaskId]) -> list[tuple[Firing, Turn]]:
+    async def _turns(self, firings: Sequence[Firing], going_on: set[TaskId]) -> list[tuple[Firing, OverlapDecision]]:
         ids = [firing.schedule.id for firing in firings]
         instants = sorted({at for firing in firings for at in firing.tasks})
         known = {tuple(row) for row in await self._tx.fetch(KNOWN_TICKS, ids, instants)} if instants else set()
@@ -94,10 +94,12 @@ class _Firing:
             schedule = firing.schedule
             due = [at for at in sorted(firing.tasks) if (schedule.id, at) not in known]
             is_busy = not going_on.isdisjoint(schedule.recent)
-            turns.append((firing, turn(schedule.overlap, due, is_busy=is_busy)))
+            turns.append((firing, resolve_overlap(schedule.overlap, due, is_busy=is_busy)))
         return turns
 
-    async def _add(self, turns: Sequence[tuple[Firing, Turn]]) -> dict[tuple[int, Instant], Accepted | Refusal]:
+    async def _add(
+        self, turns: Sequence[tuple[Firing, OverlapDecision]]
+    ) -> dict[tuple[int, Instant], Accepted | Refusal]:
         keys = [(firing.schedule.id, at) for firing, turn_ in turns for at in turn_.fired]
         items = [firing.tasks[at] for firing, turn_ in turns for at in turn_.fired]
         if not items:
@@ -110,7 +112,11 @@ class _Firing:
         return dict(zip(keys, (item for answer in added.answers for item in answer.items), strict=True))
 
     def _settle(
-        self, firing: Firing, turn_: Turn, going_on: set[TaskId], made: dict[tuple[int, Instant], Accepted | Refusal]
+        self,
+        firing: Firing,
+        turn_: OverlapDecision,
+        going_on: set[TaskId],
+        made: dict[tuple[int, Instant], Accepted | Refusal],
     ) -> None:
         schedule, plan = firing.schedule, firing.plan
         new: list[TaskId] = []
@@ -210,7 +216,7 @@ async def _cancel(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant
     if not tasks:
         return Applied()
     transition = Transition(tx, lanes, now)
-    await transition.change(tasks, task_state_machine.cancel(_CANCELLED))
+    await transition.change(tasks, task_state_machine.cancel_task(_CANCELLED))
     return await transition.write()
 
 

@@ -8,14 +8,14 @@ from crawlfleet.ports.leadership import LeaderRow
 from crawlfleet.store.engine.transaction import Engine, Tx
 from crawlfleet.store.tasks.transaction_log import write_events
 
-_SELECT = "SELECT term, holder, beats FROM leader"
+_SELECT = f"SELECT {', '.join(LeaderRow._fields)} FROM leader"
 
 
 class LeadershipTables:
     _engine: Engine
 
     async def leader(self) -> LeaderRow:
-        return LeaderRow(*(await self._engine.glance(lambda tx: tx.fetch(_SELECT)))[0])
+        return LeaderRow._make((await self._engine.glance(lambda tx: tx.fetch(_SELECT)))[0])
 
     async def campaign(self, holder: str, seen: LeaderRow, now: Instant) -> int | None:
         async def work(tx: Tx) -> int | None:

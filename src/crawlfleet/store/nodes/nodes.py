@@ -214,8 +214,8 @@ class NodeTables:
         return await self._engine.write(work, term)
 
     async def leases(self) -> list[LeaseRow]:
-        sql = "SELECT node, session, renewals, lease_ms FROM lease WHERE is_open = 1"
-        return [LeaseRow(*row) for row in await self._engine.read(lambda tx: tx.fetch(sql))]
+        sql = f"SELECT {', '.join(LeaseRow._fields)} FROM lease WHERE is_open = 1"
+        return [LeaseRow._make(row) for row in await self._engine.read(lambda tx: tx.fetch(sql))]
 
     async def hold(self, node: NodeId, drain_by: Instant | None, is_held: bool, now: Instant) -> bool:
         async def work(tx: Tx) -> bool:

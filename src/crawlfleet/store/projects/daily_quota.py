@@ -16,7 +16,13 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.project import Project
 from crawlfleet.model.requirement import LaneId
-from crawlfleet.scheduling.quotas.daily_quota import given_back, granted, may_come_back, overs, taken
+from crawlfleet.scheduling.quotas.daily_quota import (
+    count_retriable,
+    grant_amounts,
+    holding_after_grant,
+    quota_denials,
+    unused_amounts,
+)
 from crawlfleet.store import schema
 from crawlfleet.store.engine.transaction import Engine, Tx
 from crawlfleet.store.projects.project_rows import PROJECTS_AMONG, SHARE_PROJECTS, described
@@ -79,7 +85,7 @@ class DailyTables:
             projects = {row[0]: described(row) for row in await tx.fetch(PROJECTS_AMONG, names)}
             found: list[TaskId] = []
             for name in names:
-                room = may_come_back(projects.get(name) or Project(name), used[name], day)
+                room = count_retriable(projects.get(name) or Project(name), used[name], day)
                 if most := min(room, limit - len(found)):
                     rows = await tx.fetch(PARKED_LONGER, name, now + EARLY_MS, now - NEWS_MS, most)
                     found += [row[0] for row in rows]
@@ -94,7 +100,7 @@ async def settle(tx: Tx, ended: Mapping[ExecutionId, Amounts]) -> None:
     held = await holdings(tx, list(ended))
     for execution, holding in held.items():
         key = holding.project, holding.day
-        back[key] = back[key].plus(given_back(holding, ended[execution]))
+        back[key] = back[key].plus(unused_amounts(holding, ended[execution]))
     for (project, day), amounts in sorted(back.items()):
         if any(amounts):
             await tx.execute(ADD_TO_DAY, project, day, -amounts.pages, -amounts.bytes)
@@ -157,12 +163,12 @@ class _Granting:
         if want.number <= holding.number:
             return Slice(holding.number, holding.total)
         amounts = used[project.name]
-        got = granted(want.asked, project.quotas, amounts)
-        said = tuple(overs(want, got, holding, project, amounts, self._now))
+        got = grant_amounts(want.asked, project.quotas, amounts)
+        said = tuple(quota_denials(want, got, holding, project, amounts, self._now))
         if not any(got):
             return Slice(want.number, holding.total, said)
         used[project.name] = amounts.plus(got)
-        holding = self._holdings[want.execution] = taken(holding, want, got, self._day)
+        holding = self._holdings[want.execution] = holding_after_grant(holding, want, got, self._day)
         self._tasks[want.execution] = want.task
         return Slice(want.number, holding.total, said)
 

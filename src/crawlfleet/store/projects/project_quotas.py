@@ -9,8 +9,8 @@ from crawlfleet.model.daily_quota import day_of
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.project import OnFull, Project, Use
 from crawlfleet.model.status import WAITING_STATUSES
-from crawlfleet.scheduling.quotas.daily_quota import DayFull, day_full
-from crawlfleet.scheduling.quotas.project_quota import Door
+from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation, exhausted_quota
+from crawlfleet.scheduling.quotas.project_quota import SubmitQuota
 from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.projects.daily_quota import uses_of
 from crawlfleet.store.projects.project_rows import LOCK_PROJECTS, described
@@ -29,7 +29,7 @@ HELD_LANES_AMONG = (
 )
 
 
-async def open_doors(tx: Tx, lanes: LaneBook, names: Collection[str], now: Instant) -> dict[str, Door]:
+async def open_doors(tx: Tx, lanes: LaneBook, names: Collection[str], now: Instant) -> dict[str, SubmitQuota]:
     """The doors of projects with quotas, as they are until this transaction ends."""
     described_ones = [described(row) for row in await tx.fetch(LOCK_PROJECTS, sorted(names))] if names else []
     limited = [project for project in described_ones if project.limits_submits]
@@ -40,7 +40,7 @@ async def open_doors(tx: Tx, lanes: LaneBook, names: Collection[str], now: Insta
     held = await held_by_project(tx, lanes, [project.name for project in strict]) if strict else {}
     spent = await _spent(tx, strict, now)
     return {
-        project.name: Door(
+        project.name: SubmitQuota(
             project, waiting.get(project.name, 0), held.get(project.name, Use()), spent.get(project.name)
         )
         for project in limited
@@ -52,10 +52,10 @@ def over_limit(full: str, renews_at: Instant | None, now: Instant) -> OverLimit:
     return OverLimit(full) if renews_at is None else OverLimit(full, retry_after_s=(renews_at - now) / 1000)
 
 
-async def _spent(tx: Tx, projects: Sequence[Project], now: Instant) -> dict[str, DayFull]:
+async def _spent(tx: Tx, projects: Sequence[Project], now: Instant) -> dict[str, DailyQuotaViolation]:
     daily, day = [project for project in projects if project.quotas.limits_days], day_of(now)
     used = await uses_of(tx, [project.name for project in daily], day) if daily else {}
-    return {project.name: full for project in daily if (full := day_full(project, used[project.name], day))}
+    return {project.name: full for project in daily if (full := exhausted_quota(project, used[project.name], day))}
 
 
 async def waiting_by_project(tx: Tx, names: Sequence[str] | None = None) -> dict[str, int]:

@@ -17,7 +17,7 @@ from crawlfleet.model.transition import Decide, Step
 from crawlfleet.ports.preemptions import Preempted, Preemption, Stopping
 from crawlfleet.ports.task_store import Applied
 from crawlfleet.scheduling.tasks import task_state_machine
-from crawlfleet.store import schema
+from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.transaction import Engine, Tx
 from crawlfleet.store.row_codec import RowCodec
 from crawlfleet.store.tasks.lanes import LaneBook
@@ -25,13 +25,14 @@ from crawlfleet.store.tasks.transitions import Transition
 
 _PREEMPTIONS = RowCodec(schema.preemption, Preemption)
 _PREEMPT = int(Recall.PREEMPT)
+_STOPPING = row_codec.sql_values(Stopping._fields, {"task": "l.id", "waiter": "p.waiter"}, "l.")
 # Over the index of what nodes hold: in order of id the database would rather walk all tasks.
 STOPPING = (
-    "SELECT l.id, l.node, l.lane, p.waiter FROM live l JOIN preemption p ON p.execution = l.execution "
+    f"SELECT {_STOPPING} FROM live l JOIN preemption p ON p.execution = l.execution "
     f"WHERE l.node <> 0 AND l.recall = {_PREEMPT}"
 )
 STOPPING_FOR = (
-    "SELECT l.id, l.node, l.lane, p.waiter FROM preemption p JOIN live l ON l.id = p.task "
+    f"SELECT {_STOPPING} FROM preemption p JOIN live l ON l.id = p.task "
     f"WHERE p.waiter = $1 AND l.execution = p.execution AND l.recall = {_PREEMPT}"
 )
 PREEMPTED = (
@@ -64,7 +65,7 @@ class PreemptionTables:
             rows = await self._engine.read(lambda tx: tx.fetch(STOPPING))
         else:
             rows = await self._engine.glance(lambda tx: tx.fetch(STOPPING_FOR, waiter))
-        return [Stopping(*row) for row in sorted(rows)]
+        return [Stopping._make(row) for row in sorted(rows)]
 
     async def preempted(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, Preempted]:
         rows = await self._engine.read(lambda tx: tx.fetch(PREEMPTED, list(tasks))) if tasks else ()
@@ -86,6 +87,8 @@ def _recall(wanted: Mapping[TaskId, Preemption]) -> Decide:
         one = wanted[row.id]
         if row.execution != one.execution or row.recall is not Recall.NONE:
             return Refusal(Code.NOT_READY, "has changed meanwhile")
-        return task_state_machine.recall(Recall.PREEMPT, f"makes room for {task_text(one.waiter)}")(row, policy)
+        return task_state_machine.recall_execution(Recall.PREEMPT, f"makes room for {task_text(one.waiter)}")(
+            row, policy
+        )
 
     return decide

@@ -18,7 +18,7 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import FinalTask, LiveTask
 from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, SubmissionAnswer
-from crawlfleet.scheduling.quotas.project_quota import Door
+from crawlfleet.scheduling.quotas.project_quota import SubmitQuota
 from crawlfleet.store import schema, task_rows
 from crawlfleet.store.composites.group_membership import Joining
 from crawlfleet.store.engine.transaction import PENDING_COLUMNS, Engine, Row, Tx
@@ -218,20 +218,20 @@ class _Adding:
             ]
         )
 
-    def _turned_away(self, submission: Submission, doors: Mapping[str, Door]) -> SubmissionAnswer | None:
+    def _turned_away(self, submission: Submission, doors: Mapping[str, SubmitQuota]) -> SubmissionAnswer | None:
         """None when every project with quotas has room for its tasks; they count from then on."""
         wanted = {project: list[Requirement]() for project in submission.limited if project in doors}
         for item in submission.items if wanted else ():
             if isinstance(item, NewTask) and item.project in wanted:
                 wanted[item.project].append(self._lanes[item.lane].requirement)
         for project, asked in wanted.items():
-            if full := doors[project].full(asked):
+            if full := doors[project].violation(asked):
                 refusal = Refusal(Code.OVER_QUOTA, full)
                 return SubmissionAnswer(
                     [refusal] * len(submission.items), over_quota=full, renews_at=doors[project].renews_at
                 )
         for project, asked in wanted.items():
-            doors[project].enter(asked)
+            doors[project].reserve(asked)
         return None
 
     def _accept_plain(self, items: Sequence[NewTask | Refusal]) -> SubmissionAnswer | None:

@@ -49,6 +49,7 @@ _RECORDS = RecordReader(
         "execution": Format(read=lambda execution: execution or None),
     },
 )
+_LETTER_GROUPS = RecordReader(DeadLetterGroup)
 _PARAMETERS = _RECORDS.names.index("parameters")
 """Place of the parameters among the columns of a record."""
 
@@ -175,11 +176,17 @@ class ReadTables:
 
     async def dead_letter_groups(self, project: str | None = None) -> list[DeadLetterGroup]:
         letters = dead_letter.c
-        query = select(letters.cause, func.count(), func.max(letters.buried_at), func.max(letters.task))
+        by_field: dict[str, ColumnElement[Any]] = {
+            "cause": letters.cause,
+            "count": func.count(),
+            "newest_at": func.max(letters.buried_at),
+            "example": func.max(letters.task),
+        }
+        query = select(*(by_field[name] for name in _LETTER_GROUPS.names))
         if project is not None:
             query = query.where(letters.project == project)
         rows = await self._engine.query(query.group_by(letters.cause).order_by(func.count().desc(), letters.cause))
-        return [DeadLetterGroup(*row) for row in rows]
+        return _LETTER_GROUPS.from_rows(rows)
 
 
 def _walked(where: TaskFilter) -> Sequence[TaskStatus]:

@@ -22,7 +22,7 @@ from crawlfleet.model.status import TaskStatus, is_legal
 from crawlfleet.model.task import FinalTask, LiveTask, RetryPolicy
 from crawlfleet.model.transition import Decide, Step
 from crawlfleet.ports.task_store import Applied
-from crawlfleet.scheduling.quotas.project_quota import Door
+from crawlfleet.scheduling.quotas.project_quota import SubmitQuota
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store import schema, task_rows
 from crawlfleet.store.composites.flow_release import StepRelease
@@ -59,7 +59,7 @@ class Transition:
     def __init__(self, tx: Tx, lanes: LaneBook, now: Instant) -> None:
         self.applied = Applied()
         self.journal = Journal()
-        self.doors: dict[str, Door | None] = {}
+        self.doors: dict[str, SubmitQuota | None] = {}
         """Of projects whose tasks become more in this transaction."""
         self._tx = tx
         self._lanes = lanes
@@ -247,10 +247,10 @@ def _child_step(
 ) -> Step:
     for parent in parents:
         if finals[parent] is not TaskStatus.COMPLETED:
-            decide = task_state_machine.cancel(parent_ended(parent, finals[parent]))
+            decide = task_state_machine.cancel_task(parent_ended(parent, finals[parent]))
             break
     else:
-        decide = task_state_machine.parent_completed(now, len(parents))
+        decide = task_state_machine.count_completed_parents(now, len(parents))
     step = decide(child, policy)
     assert isinstance(step, Step)
     return step

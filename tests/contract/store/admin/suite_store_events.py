@@ -23,7 +23,10 @@ async def every_change_of_a_task_has_its_event(store: Store, kit: Kit) -> None:
     await _tells(kit, lambda: kit.start(run), "task.started", run.task)
     await _tells(kit, lambda: kit.fail(run, error=ErrorClass.NETWORK), "task.retrying", run.task)
     await _tells(
-        kit, lambda: store.change([run.task], task_state_machine.release(kit.later()), kit.now), "task.ready", run.task
+        kit,
+        lambda: store.change([run.task], task_state_machine.release_due(kit.later()), kit.now),
+        "task.ready",
+        run.task,
     )
     await _tells(kit, lambda: kit.assign([run.task], node), "task.assigned", run.task)
     await _tells(kit, lambda: kit.end(node), "task.reassign", run.task)
@@ -31,7 +34,7 @@ async def every_change_of_a_task_has_its_event(store: Store, kit: Kit) -> None:
     await _tells(kit, lambda: kit.finish(again, End.TIMED_OUT), "task.timeout", run.task)
     await _tells(kit, lambda: store.reopen([run.task], kit.now), "task.reopened", run.task)
     (last,) = await kit.assign([run.task], await kit.node())
-    recall = task_state_machine.recall(Recall.MOVE, "move")
+    recall = task_state_machine.recall_execution(Recall.MOVE, "move")
     await _tells(kit, lambda: store.change([run.task], recall, kit.now), "task.recalled", run.task)
     await _tells(kit, lambda: kit.complete(last), "task.completed", run.task)
     await _tells(kit, lambda: store.drop([run.task], kit.now), "task.dropped", run.task)
@@ -43,7 +46,7 @@ async def a_submitted_a_failed_a_cancelled_and_a_moved_task_have_their_events(st
     task = kit.new_task()
     await _tells(kit, lambda: kit.add([task]), "task.submitted", task.id)
     urgent = await kit.known_lane(priority=10)
-    move = task_state_machine.reprioritize({kit.lane.id: urgent.id})
+    move = task_state_machine.change_lane({kit.lane.id: urgent.id})
     await _tells(kit, lambda: store.change([task.id], move, kit.now), "task.reprioritized", task.id)
     await _tells(kit, lambda: kit.cancel(task.id), "task.cancelled", task.id)
     child = kit.new_task(parents=[task.id])

@@ -181,7 +181,7 @@ async def where_a_task_failed_last_is_known(store: Store, kit: Kit) -> None:
 
 
 def _ready(kit: Kit) -> Decide:
-    return task_state_machine.release(kit.now + DAY_MS)
+    return task_state_machine.release_due(kit.now + DAY_MS)
 
 
 async def evidence_that_has_faded_away_is_dropped(store: Store, kit: Kit) -> None:

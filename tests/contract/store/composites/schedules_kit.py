@@ -18,7 +18,7 @@ DAY_MS = 86_400_000
 
 def a_schedule(kit: Kit, every_s: int = 60, **fields: Any) -> Schedule:
     number, timing = kit.ids.one(), fields.pop("timing", None) or Timing(every_s=every_s)
-    coming = times.upcoming(number, timing, kit.now, kit.now)
+    coming = times.next_tick(number, timing, kit.now, kit.now)
     usual = Schedule(
         number,
         "nightly",
@@ -50,7 +50,7 @@ async def firings_due(kit: Kit, store: Store | None = None) -> list[Firing]:
     """As the firer makes them of what is due."""
     firings = []
     for schedule in await (store or kit.store).due_schedules(kit.now, 1_000):
-        plan = times.plan(schedule, kit.now)
+        plan = times.plan_ticks(schedule, kit.now)
         held = [] if schedule.held_at is None else [schedule.held_at]
         firings.append(Firing(schedule, plan, {at: kit.new_task() for at in [*held, *plan.ticks]}))
     return firings

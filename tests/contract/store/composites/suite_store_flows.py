@@ -249,7 +249,7 @@ async def what_is_no_list_is_not_fanned_out(store: Store, kit: Kit) -> None:
 
 async def results_that_do_not_fit_are_left_out_and_counted(store: Store, kit: Kit) -> None:
     flow = await FlowKit.stored(kit, {"each": {"for_each": [1, 2, 3]}})
-    size = flow_steps.GATHERED_BYTES // 2 - 10
+    size = flow_steps.MAX_GATHERED_BYTES // 2 - 10
     for task in await flow.items("each"):
         await flow.complete(task, "x" * size)
     found = await flow.result("each")
@@ -261,7 +261,7 @@ async def results_too_large_to_look_at_fail_the_step(store: Store, kit: Kit) -> 
     steps: Steps = {key: {} for key in "abcde"} | {"z": {"after": list("abcde"), "when": "steps.a.result"}}
     flow = await FlowKit.stored(kit, steps)
     for key in "abcde":
-        await flow.complete(key, "x" * (flow_steps.SEEN_BYTES // 5))
+        await flow.complete(key, "x" * (flow_steps.MAX_SEEN_BYTES // 5))
     assert "at most" in ((await flow.steps())["z"].reason or "")
 
 
@@ -473,7 +473,7 @@ async def a_flow_that_is_cancelled_while_it_fans_out_is_cancelled(store: Store, 
         (run,) = await kit.assign([flow.tasks["a"]], flow.node)
         await asyncio.gather(
             store.complete([kit.outcome(run)._replace(result=b"[1, 2]")], kit.now),
-            kit.second.change(steps, task_state_machine.cancel("its flow was cancelled"), kit.now),
+            kit.second.change(steps, task_state_machine.cancel_task("its flow was cancelled"), kit.now),
         )
         await kit.cancel(*await flow.items("b"))
         assert (await flow.words())["b"] == "cancelled"

@@ -54,7 +54,7 @@ async def a_member_stays_one_while_it_runs(store: Store, kit: Kit) -> None:
     assert (await kit.live(run.task)).group == group
     await kit.fail(run, error=ErrorClass.NETWORK)
     assert (await kit.live(run.task)).group == group
-    await store.change([run.task], task_state_machine.release(kit.later(3_600_000)), kit.now)
+    await store.change([run.task], task_state_machine.release_due(kit.later(3_600_000)), kit.now)
     assert (await kit.live(run.task)).group == group
 
 

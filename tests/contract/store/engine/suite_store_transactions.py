@@ -58,7 +58,7 @@ async def writes_of_an_older_term_among_many_at_once_fail_alone(store: Store, ki
     term = await kit.term()
     tasks = await kit.submit(40)
     calls = [
-        store.change([task], task_state_machine.cancel("no"), kit.now, term if n % 4 else term - 1)
+        store.change([task], task_state_machine.cancel_task("no"), kit.now, term if n % 4 else term - 1)
         for n, task in enumerate(tasks)
     ]
     answers = await asyncio.gather(*calls, return_exceptions=True)

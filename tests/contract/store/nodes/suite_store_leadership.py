@@ -170,7 +170,7 @@ async def a_leader_replaced_while_it_writes_is_refused_or_done_before(store: Sto
         seen = await store.leader()
         task = await kit.submit_one()
         calls: list[Awaitable[object]] = [
-            store.change([task], task_state_machine.cancel("old leader"), kit.now, term),
+            store.change([task], task_state_machine.cancel_task("old leader"), kit.now, term),
             kit.second.campaign("new", seen, kit.now),
         ]
         answers = await asyncio.gather(*kit.rng.sample(calls, len(calls)), return_exceptions=True)
@@ -206,7 +206,7 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
     far = now + 10_000_000
     writes: dict[str, Callable[[int], Awaitable[object]]] = {
         "assign": lambda term: store.assign([item], term, now),
-        "change": lambda term: store.change([other], task_state_machine.cancel("no"), now, term),
+        "change": lambda term: store.change([other], task_state_machine.cancel_task("no"), now, term),
         "end_session": lambda term: store.end_session(
             node.id, node.session, NodeStatus.UNRESPONSIVE, kit.lose(), now, term=term
         ),

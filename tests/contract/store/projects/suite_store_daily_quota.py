@@ -331,7 +331,7 @@ async def parked_tasks_come_back_when_there_is_room_again(store: Store, kit: Kit
     await store.change_project(PROJECT, daily(100), 3, kit.now)
     found = await store.parked_with_room(kit.now, 2)
     assert (len(found), set(found) < {run.task for run in others}) == (2, True)
-    applied = await store.change(found, task_state_machine.unpark, kit.now, await kit.term())
+    applied = await store.change(found, task_state_machine.unpark_task, kit.now, await kit.term())
     assert set(applied.after.values()) == {TaskStatus.PENDING}
     assert len(await store.parked_with_room(kit.now, 10)) == 1
 

@@ -203,7 +203,7 @@ async def a_child_of_a_later_time_waits_on_after_its_parent(store: Store, kit: K
     assert await kit.status(child) is WAITING
     assert await kit.second.due(kit.now, 10) == []
     assert await kit.second.due(kit.later(5_000), 10) == [child]
-    await store.change([child], task_state_machine.release(kit.now), kit.now)
+    await store.change([child], task_state_machine.release_due(kit.now), kit.now)
     assert await kit.status(child) is PENDING
 
 

@@ -186,7 +186,7 @@ async def every_verb_that_puts_tasks_into_a_lane_keeps_it(store: Store, kit: Kit
     assert len(await flow.items("each")) == 2
     await kept(5)
     await kit.store.lanes([kit.lane.id])
-    await kit.store.change([task], task_state_machine.reprioritize({low.id: kit.lane.id}), kit.now)
+    await kit.store.change([task], task_state_machine.change_lane({low.id: kit.lane.id}), kit.now)
     assert (await kit.live(task)).lane == kit.lane.id
     await kept(6)
 

@@ -59,7 +59,7 @@ async def a_parked_task_is_ready_again_when_its_time_has_come(store: Store, kit:
     assert await store.due(kit.now, 10) == []
     kit.later(5_000)
     assert await store.due(kit.now, 10) == [run.task]
-    applied = await store.change([run.task], task_state_machine.release(kit.now), kit.now)
+    applied = await store.change([run.task], task_state_machine.release_due(kit.now), kit.now)
     assert applied.ready == {kit.lane.id: [run.task]}
     assert await kit.second.parkings([run.task]) == {}
     # It did nothing wrong where it was.
@@ -73,7 +73,7 @@ async def how_often_a_task_was_parked_is_counted_by_round(store: Store, kit: Kit
         await kit.park(run, 1_000, BACKOFF, HOST)
         assert (await kit.second.parkings([run.task]))[run.task].times == times
         kit.later(10_000)
-        await store.change([run.task], task_state_machine.release(kit.now), kit.now)
+        await store.change([run.task], task_state_machine.release_due(kit.now), kit.now)
         (run,) = await kit.assign([run.task], node)
     assert await store.parked_times([run.task, 1]) == {run.task: 3}
     await kit.fail(run)
@@ -105,7 +105,7 @@ async def a_child_waits_for_a_parent_that_is_parked(store: Store, kit: Kit) -> N
     await kit.park(run, 1_000, BACKOFF, HOST)
     assert await store.parents(child) == {run.task: TaskStatus.WAITING}
     kit.later(10_000)
-    await store.change([run.task], task_state_machine.release(kit.now), kit.now)
+    await store.change([run.task], task_state_machine.release_due(kit.now), kit.now)
     (again,) = await kit.assign([run.task], node)
     await kit.complete(again)
     assert await kit.status(child) is TaskStatus.PENDING
@@ -137,7 +137,7 @@ async def what_waits_for_a_host_that_is_back_before_its_time_is_found(store: Sto
     found = await store.parked_in_vain(kit.now, 10)
     assert sorted(found) == sorted([back.task, unheard.task])
     assert len(await store.parked_in_vain(kit.now, 1)) == 1
-    applied = await store.change(found, task_state_machine.unpark, kit.now, await kit.term())
+    applied = await store.change(found, task_state_machine.unpark_task, kit.now, await kit.term())
     assert sorted(applied.ready[kit.lane.id]) == sorted(found)
     assert await store.parked_in_vain(kit.now, 10) == []
     assert list(await kit.second.parkings([run.task for run in runs])) == [away.task, later.task, quota.task]

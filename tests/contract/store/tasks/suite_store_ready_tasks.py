@@ -107,7 +107,7 @@ async def a_retry_is_due_after_its_back_off(store: Store, kit: Kit) -> None:
 
 async def what_was_released_is_due_no_more(store: Store, kit: Kit) -> None:
     task = await kit.submit_one(due_at=kit.now + 1)
-    await store.change([task], task_state_machine.release(kit.later()), kit.now)
+    await store.change([task], task_state_machine.release_due(kit.later()), kit.now)
     assert await kit.second.due(kit.now, 10) == []
 
 
@@ -134,7 +134,7 @@ async def overdue_executions_are_paged_by_node_and_task(store: Store, kit: Kit) 
 async def an_overdue_execution_is_recalled_once(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node(), timeout_s=1)
     kit.later(3_600_000)
-    applied = await store.change([run.task], task_state_machine.overdue(kit.now), kit.now)
+    applied = await store.change([run.task], task_state_machine.recall_overdue(kit.now), kit.now)
     assert applied.told == {run.node.id}
     assert (await kit.live(run.task)).recall is Recall.DEADLINE
     assert await kit.second.overdue(kit.now, 10) == []

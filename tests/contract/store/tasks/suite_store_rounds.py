@@ -56,7 +56,7 @@ async def retries_are_fresh_in_the_next_round(store: Store, kit: Kit) -> None:
     node = await kit.node()
     run = await kit.run_one(node, retry=RetryPolicy(1, 0.0, 0.0))
     await kit.fail(run, error=ErrorClass.NETWORK)
-    await store.change([run.task], task_state_machine.release(kit.later()), kit.now)
+    await store.change([run.task], task_state_machine.release_due(kit.later()), kit.now)
     (run,) = await kit.assign([run.task], node)
     await kit.fail(run, error=ErrorClass.NETWORK)
     assert await kit.status(run.task) is TaskStatus.FAILED
@@ -128,7 +128,7 @@ async def poison_has_a_cause_of_its_own(store: Store, kit: Kit) -> None:
     for _ in range(3):
         (run,) = await kit.assign([task], node)
         await kit.finish(run, End.DIED_ALONE, Failure(ErrorClass.CRASH, "signal 11"))
-        await store.change([task], task_state_machine.release(kit.later(3_600_000)), kit.now)
+        await store.change([task], task_state_machine.release_due(kit.later(3_600_000)), kit.now)
     (group,) = await kit.second.dead_letter_groups()
     assert group.cause == "poison: crash: signal #"
     assert "poison" in ((await kit.record(task)).reason or "")

@@ -86,7 +86,7 @@ async def a_task_that_changed_its_lane_is_not_assigned_from_the_old_one(store: S
     task = await kit.submit_one()
     item = await kit.assignment(task, await kit.node())
     urgent = await kit.known_lane(priority=10)
-    await store.change([task], task_state_machine.reprioritize({kit.lane.id: urgent.id}), kit.now)
+    await store.change([task], task_state_machine.change_lane({kit.lane.id: urgent.id}), kit.now)
     await _is_refused(kit, item, Code.NOT_READY)
 
 
@@ -192,7 +192,7 @@ async def a_cancel_at_the_moment_of_assigning_leaves_one_truth(store: Store, kit
         item = await kit.assignment(task, node)
         calls = [
             store.assign([item], None, kit.now),
-            kit.second.change([task], task_state_machine.cancel("no"), kit.now),
+            kit.second.change([task], task_state_machine.cancel_task("no"), kit.now),
         ]
         await asyncio.gather(*kit.rng.sample(calls, len(calls)))
         record = await kit.record(task)

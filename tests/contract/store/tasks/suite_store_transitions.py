@@ -78,7 +78,7 @@ async def an_unknown_task_is_told_so(store: Store, kit: Kit) -> None:
 
 async def changing_nothing_changes_nothing(store: Store, kit: Kit) -> None:
     async with kit.unchanged():
-        assert (await store.change([], task_state_machine.cancel("no"), kit.now)).after == {}
+        assert (await store.change([], task_state_machine.cancel_task("no"), kit.now)).after == {}
 
 
 async def refused_ones_do_not_harm_their_neighbours(store: Store, kit: Kit) -> None:
@@ -191,7 +191,7 @@ async def every_execution_is_kept_with_its_retry_number(store: Store, kit: Kit) 
     node = await kit.node()
     run = await kit.run_one(node, retry=RetryPolicy(1, 0.0, 0.0))
     await kit.fail(run, "reset by peer", ErrorClass.NETWORK)
-    await store.change([run.task], task_state_machine.release(kit.later()), kit.now)
+    await store.change([run.task], task_state_machine.release_due(kit.later()), kit.now)
     (again,) = await kit.assign([run.task], node)
     await kit.fail(again, "reset again", ErrorClass.NETWORK)
     first, second = await kit.second.executions(run.task)
@@ -219,7 +219,7 @@ async def work_taken_back_is_pending_again_at_no_cost(store: Store, kit: Kit) ->
 
 async def a_moved_task_is_recalled_and_then_pending_again(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node())
-    applied = await store.change([run.task], task_state_machine.recall(Recall.MOVE, "rebalance"), kit.now)
+    applied = await store.change([run.task], task_state_machine.recall_execution(Recall.MOVE, "rebalance"), kit.now)
     assert applied.told == {run.node.id}
     await kit.finish(run, End.STOPPED)
     assert await kit.status(run.task) is PENDING
@@ -230,13 +230,13 @@ async def a_moved_task_is_recalled_and_then_pending_again(store: Store, kit: Kit
 async def recalling_what_no_node_holds_is_refused(store: Store, kit: Kit) -> None:
     task = await kit.submit_one()
     async with kit.unchanged():
-        applied = await store.change([task], task_state_machine.recall(Recall.PREEMPT, "room"), kit.now)
+        applied = await store.change([task], task_state_machine.recall_execution(Recall.PREEMPT, "room"), kit.now)
     assert applied.refused[task].code is Code.ILLEGAL_TRANSITION
 
 
 async def a_new_priority_moves_a_task_to_another_lane(store: Store, kit: Kit) -> None:
     task, urgent = await kit.submit_one(), await kit.known_lane(priority=10)
-    applied = await store.change([task], task_state_machine.reprioritize({kit.lane.id: urgent.id}), kit.now)
+    applied = await store.change([task], task_state_machine.change_lane({kit.lane.id: urgent.id}), kit.now)
     assert applied.ready == {urgent.id: [task]}
     assert (await kit.record(task)).priority == 10
     assert await kit.second.ready_heads(kit.lane.id, 10) == []
@@ -246,13 +246,13 @@ async def a_new_priority_moves_a_task_to_another_lane(store: Store, kit: Kit) ->
 async def releasing_before_its_time_is_refused(store: Store, kit: Kit) -> None:
     task = await kit.submit_one(due_at=kit.now + 1_000)
     async with kit.unchanged():
-        applied = await store.change([task], task_state_machine.release(kit.now + 999), kit.now)
+        applied = await store.change([task], task_state_machine.release_due(kit.now + 999), kit.now)
     assert applied.refused[task].code is Code.NOT_READY
 
 
 async def releasing_when_its_time_has_come_makes_it_pending(store: Store, kit: Kit) -> None:
     task = await kit.submit_one(due_at=kit.now + 1_000)
-    applied = await store.change([task], task_state_machine.release(kit.later()), kit.now)
+    applied = await store.change([task], task_state_machine.release_due(kit.later()), kit.now)
     assert (applied.after, applied.ready) == ({task: PENDING}, {kit.lane.id: [task]})
     assert (await kit.record(task)).due_at is None
 

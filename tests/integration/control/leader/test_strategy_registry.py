@@ -22,7 +22,7 @@ from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.status import ErrorClass, NodeStatus, TaskStatus
 from crawlfleet.ports.clock import SystemClock
 from crawlfleet.scheduling.placement.filters import NodeState
-from crawlfleet.scheduling.placement.strategies import Candidates, Make
+from crawlfleet.scheduling.placement.strategies import Candidates, StrategyFactory
 from crawlfleet.store.store import SqlStore
 from crawlfleet.wire.sync import AssignmentBody, MeasurementBody, OutcomeBody
 from tests.integration.control.test_end_to_end import LEASE_MS, InProcess, Installation
@@ -97,7 +97,7 @@ class Site(Installation):
 
 
 @asynccontextmanager
-async def running(store: SqlStore, folder: Path, **strategies: Make) -> AsyncIterator[Site]:
+async def running(store: SqlStore, folder: Path, **strategies: StrategyFactory) -> AsyncIterator[Site]:
     master = await Master.start("master", store, MemoryBroker(), {"echo": {}}, terms=Terms(strategies=strategies))
     site = Site(master, folder)
     loops = asyncio.create_task(master.run())
@@ -200,7 +200,7 @@ async def test_a_strategy_of_a_users_own_is_used_told_and_replaced_when_it_break
 
 
 async def _uses(site: Site, strategy: str) -> bool:
-    return site.master.dispatcher.sight.strategy == strategy
+    return site.master.dispatcher.view.default_strategy == strategy
 
 
 async def _told(site: Site, count: int) -> bool:
@@ -250,7 +250,7 @@ async def test_each_outcome_is_evidence_once_though_the_leader_changes(store: Sq
         await site.until(site.is_quiet)
         await site.master.relay.wait_for_passes()
     async with running(store, tmp_path / "b") as site:
-        await site.master.lead.until_won()
+        await site.master.lead.wait_for_term()
         await site.until(lambda: _has_ok(store, 30))
         await site.has_learned()
         assert await _has_ok(store, 30)

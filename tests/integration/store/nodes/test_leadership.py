@@ -59,8 +59,8 @@ async def test_a_leader_frozen_inside_a_transaction_is_replaced_and_its_write_fa
         await writing
     assert (await kit.live(task)).losses == 0
     with pytest.raises(NotLeader):
-        await old.change([task], task_state_machine.cancel("too late"), kit.now, term)
-    applied = await kit.second.change([task], task_state_machine.cancel("the new leader"), kit.now, term + 1)
+        await old.change([task], task_state_machine.cancel_task("too late"), kit.now, term)
+    applied = await kit.second.change([task], task_state_machine.cancel_task("the new leader"), kit.now, term + 1)
     assert applied.after == {task: TaskStatus.CANCELLED}
 
 

@@ -186,13 +186,15 @@ class Installation:
             one = Preemption(run.task, run.execution, 1, run.node.id, waiter)
             await self.kit.store.preempt([one], await self.kit.term(), self.kit.now)
         else:
-            await self.kit.store.change([run.task], task_state_machine.recall(Recall.MOVE, "moved"), self.kit.now)
+            await self.kit.store.change(
+                [run.task], task_state_machine.recall_execution(Recall.MOVE, "moved"), self.kit.now
+            )
         if self.rng.random() < 0.3:
             await self.kit.finish(run, End.STOPPED)
 
     async def release(self) -> None:
         due = await self.kit.store.due(self.kit.now, 5)
-        await self.kit.store.change(due, task_state_machine.release(self.kit.now), self.kit.now)
+        await self.kit.store.change(due, task_state_machine.release_due(self.kit.now), self.kit.now)
 
 
 @pytest.fixture(scope="module")

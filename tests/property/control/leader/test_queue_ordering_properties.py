@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.broker.memory.ready import MemoryReadyIndex
 from crawlfleet.control.leader.queue_ordering import OrderedReady, QueueOrders
-from crawlfleet.scheduling.placement.lane_order import OLDEST_EVERY, oldest_turns
+from crawlfleet.scheduling.placement.lane_order import OLDEST_INTERVAL, count_oldest_turns
 from tests.property.broker.memory.test_ready_properties import now
 
 SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, database=None)
@@ -19,7 +19,7 @@ class Orders(QueueOrders):
     def __init__(self, *, is_lifo: bool) -> None:
         self._is_so = is_lifo
 
-    async def lifo_among(self, lanes: Sequence[int]) -> set[int]:
+    async def lifo_lanes(self, lanes: Sequence[int]) -> set[int]:
         return set(lanes) if self._is_so else set()
 
 
@@ -41,7 +41,7 @@ class Lane:
         new = [len(self.due_by) + number + 1 for number in range(count)]
         for task in new:
             older = len(self.waiting) + 1
-            self.due_by[task] = len(self.placed) + older * (OLDEST_EVERY if self.is_lifo else 1)
+            self.due_by[task] = len(self.placed) + older * (OLDEST_INTERVAL if self.is_lifo else 1)
             self.waiting.append(task)
         now(self._index.offer({LANE: new}))
         assert all(window.size <= WINDOW for window in now(self._index.windows()))
@@ -55,7 +55,7 @@ class Lane:
         count = min(room, window.size if window is not None else 0)
         oldest: list[int] = []
         if self.is_lifo and count:
-            due, self._since = oldest_turns(self._since, count)
+            due, self._since = count_oldest_turns(self._since, count)
             oldest = self.waiting[:due]
         taken = now(self._index.take({LANE: count - len(oldest)})).get(LANE, []) if count > len(oldest) else []
         now(self._index.discard([(LANE, task) for task in oldest]))
@@ -86,7 +86,7 @@ def test_every_task_of_a_lane_is_placed_in_its_order_and_in_time(is_lifo: bool, 
 def test_of_every_eight_one_is_the_oldest_however_they_are_batched(counts: list[int]) -> None:
     since, oldest = 0, 0
     for position, count in enumerate(counts, 1):
-        due, since = oldest_turns(since, count)
+        due, since = count_oldest_turns(since, count)
         assert due <= count
         oldest += due
-        assert oldest == sum(counts[:position]) // OLDEST_EVERY
+        assert oldest == sum(counts[:position]) // OLDEST_INTERVAL

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.ports.node_store import LeaseRow
-from crawlfleet.scheduling.nodes.lease import LeaseBook, LeaseState, lease_state, must_stop_at
+from crawlfleet.scheduling.nodes.lease import LeaseState, LeaseTracker, lease_state, must_stop_at
 
 SETTINGS = settings(max_examples=200, deadline=None, derandomize=True, database=None)
 LEASE_S = 9.0
@@ -31,11 +31,11 @@ def test_a_node_has_stopped_before_its_work_is_given_away(
     sent = moments(gap for gap, _, _ in renewed)
     committed = [at + commit for at, (_, commit, _) in zip(sent, renewed, strict=True)]
     answered = [at + answer for at, (_, _, answer) in zip(committed, renewed, strict=True)]
-    book: LeaseBook[LeaseRow] = LeaseBook(max_gap_s=5.0)
+    book: LeaseTracker[LeaseRow] = LeaseTracker(max_gap_s=5.0)
     for now in moments(watched):
         renewals = sum(at <= now for at in committed)
-        book.observe([LeaseRow(1, 1, renewals, int(LEASE_S * 1000))], now * TICK_S)
-        if book.expired(now * TICK_S):
+        book.observe_leases([LeaseRow(1, 1, renewals, int(LEASE_S * 1000))], now * TICK_S)
+        if book.expired_leases(now * TICK_S):
             known = [sent_at for sent_at, at in zip(sent, answered, strict=True) if at <= now]
             last = max(known, default=0) * TICK_S
             assert must_stop_at(last, LEASE_S) <= now * TICK_S - 2.0
@@ -48,22 +48,22 @@ def test_a_node_has_stopped_before_its_work_is_given_away(
 def test_a_node_that_syncs_in_time_is_never_given_up(gaps: list[int], watched: list[int]) -> None:
     """Renewals at most 3 s apart, whatever the judge's rhythm."""
     renewed = moments(gaps)
-    book: LeaseBook[LeaseRow] = LeaseBook(max_gap_s=5.0)
+    book: LeaseTracker[LeaseRow] = LeaseTracker(max_gap_s=5.0)
     for now in moments(watched):
         if now > renewed[-1]:
             break
         renewals = sum(at <= now for at in renewed)
-        book.observe([LeaseRow(1, 1, renewals, int(LEASE_S * 1000))], now * TICK_S)
-        assert book.expired(now * TICK_S) == []
+        book.observe_leases([LeaseRow(1, 1, renewals, int(LEASE_S * 1000))], now * TICK_S)
+        assert book.expired_leases(now * TICK_S) == []
 
 
 @SETTINGS
 @given(st.lists(st.integers(1, 10), min_size=40, max_size=80))
 def test_a_silent_node_is_found_within_a_lease_and_one_look(watched: list[int]) -> None:
-    book: LeaseBook[LeaseRow] = LeaseBook(max_gap_s=5.0)
+    book: LeaseTracker[LeaseRow] = LeaseTracker(max_gap_s=5.0)
     row = LeaseRow(1, 1, 0, int(LEASE_S * 1000))
     seen = moments(watched)
     for now in seen:
-        book.observe([row], now * TICK_S)
+        book.observe_leases([row], now * TICK_S)
         is_over = (now - seen[0]) * TICK_S >= LEASE_S
-        assert book.expired(now * TICK_S) == ([row] if is_over else [])
+        assert book.expired_leases(now * TICK_S) == ([row] if is_over else [])

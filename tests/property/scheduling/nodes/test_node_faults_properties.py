@@ -47,12 +47,12 @@ class Fleet:
         self.ends = {node: [0, 0] for node in range(NODES)}
         self.at = 0.0
         for node in range(NODES):
-            self.processes.observe(node, [], self.at)
+            self.processes.record_ends(node, [], self.at)
 
     def report_ends(self, node: int, survived: int, died: int) -> None:
         self.ends[node][0] += survived
         self.ends[node][1] += died
-        self.processes.observe(node, [("web_crawl", self.ends[node][0], self.ends[node][1])], self.at)
+        self.processes.record_ends(node, [("web_crawl", self.ends[node][0], self.ends[node][1])], self.at)
 
     def report_host(self, node: int, host: str, failures: Sequence[str]) -> None:
         row = nothing()
@@ -61,10 +61,10 @@ class Fleet:
                 answered(row, int(failure), 0.1)
             else:
                 row[error_place(failure)] += 1
-        self.reach.observe(node, host, answers(row), unreached(row), self.at)
+        self.reach.record_requests(node, host, answers(row), unreached(row), self.at)
 
     def judge(self) -> None:
-        crash_rates, network_rates = self.processes.rates(self.at), self.reach.rates(self.at)
+        crash_rates, network_rates = self.processes.fault_rates(self.at), self.reach.fault_rates(self.at)
         for node, state in self.states.items():
             faults = NodeFaults(crash_rates.get(node, 0.0), network_rates.get(node, 0.0))
             self.states[node] = next_health(state, Measurement(error_rate=1.0), self.at, THRESHOLDS, faults)
@@ -149,11 +149,11 @@ def test_a_node_in_doubt_always_gets_a_trickle(
     states = [doubted, *(healthy(2 + number, number) for number in range(others))]
     placer = Placer(states, rng=Random(seed), default_strategy=strategy)
     room = sum(8 - number for number in range(others))
-    chosen = [state.node.id for state in placer.place(Requirement("web_crawl"), "", max(tasks, room + 1))]
+    chosen = [state.node.id for state in placer.place_tasks(Requirement("web_crawl"), "", max(tasks, room + 1))]
     assert chosen.count(1) == 1
     # Its end frees no room for another: the next one is due later.
-    placer.give_back([(1, Requirement("web_crawl"))])
-    again = placer.place(Requirement("web_crawl"), "", 100)
+    placer.release_tasks([(1, Requirement("web_crawl"))])
+    again = placer.place_tasks(Requirement("web_crawl"), "", 100)
     assert all(state.node.id != 1 for state in again)
 
 
@@ -161,6 +161,6 @@ def test_a_node_in_doubt_always_gets_a_trickle(
 @given(st.integers(0, 8), st.integers(1, 20), st.integers(0, 2**32))
 def test_the_default_strategy_serves_a_trial_before_all_others(held: int, tasks: int, seed: int) -> None:
     states = [on_trial(1, 0, TRIAL_INTERVAL_S), healthy(2, 0)]
-    chosen = Placer(states, rng=Random(seed)).place(Requirement("web_crawl"), "", tasks)
+    chosen = Placer(states, rng=Random(seed)).place_tasks(Requirement("web_crawl"), "", tasks)
     assert chosen[0].node.id == 1
     assert on_trial(3, held, 0.0).slots <= 1

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.model.node import Measurement
-from crawlfleet.scheduling.nodes.slot_scaling import LoadLimits, LoadState, Seen, next_slots
+from crawlfleet.scheduling.nodes.slot_scaling import LoadLimits, LoadState, NodeLoad, next_slots
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 LIMITS = LoadLimits()
@@ -27,7 +27,7 @@ def run(
     state, slots, counts = LoadState(), start, [(0.0, start)]
     for tick in range(int(seconds / STEP_S)):
         at = tick * STEP_S
-        state, resize = next_slots(state, Seen(load(slots, at), slots, True, is_wanted), at, bounds)
+        state, resize = next_slots(state, NodeLoad(load(slots, at), slots, True, is_wanted), at, bounds)
         if resize is not None:
             assert resize.reason
             slots = resize.slots

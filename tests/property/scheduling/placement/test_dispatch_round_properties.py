@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from crawlfleet.control.leader.cluster_view import follow_ledger
-from crawlfleet.control.leader.slot_ledger import Ledger
+from crawlfleet.control.leader.cluster_view import apply_ledger_changes
+from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.project import Project, Quotas
 from crawlfleet.model.requirement import Lane, Requirement
-from crawlfleet.scheduling.placement.dispatch_round import Chooser, Pace, Terms
-from crawlfleet.scheduling.placement.fair_shares import Shares, SharesByRank
+from crawlfleet.scheduling.placement.dispatch_round import DispatchRound, RoundInputs, RoundLimits
+from crawlfleet.scheduling.placement.fair_shares import FairShares, FairSharesByRank
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.lane_order import Ageing, LaneOrder
 from crawlfleet.scheduling.placement.placer import Placer
@@ -38,7 +38,7 @@ def test_over_any_span_projects_that_have_work_get_their_shares(
     weighted: dict[str, float], quantum: int, events: list[tuple[str, bool, int]]
 ) -> None:
     """Projects come and go; at each step the one with the smallest tag has a turn of at most a quantum."""
-    shares = Shares()
+    shares = FairShares()
     active = set(weighted)
     served: Counter[str] = Counter()
     begun: dict[frozenset[str], Counter[str]] = {}
@@ -47,9 +47,9 @@ def test_over_any_span_projects_that_have_work_get_their_shares(
         if project in weighted:
             active = active | {project} if is_active else active - {project}
         for _ in range(length if active else 0):
-            turn = min(active, key=lambda name: (shares.tag(name), name))
+            turn = min(active, key=lambda name: (shares.project_tag(name), name))
             count = 1 + (length * 7 + served[turn]) % quantum
-            shares.serve(turn, count, weighted[turn])
+            shares.record_served(turn, count, weighted[turn])
             served[turn] += count
         pairs = {frozenset((one, other)) for one in active for other in active if one < other}
         begun = {pair: begun.get(pair) or Counter(served) for pair in pairs}
@@ -68,18 +68,20 @@ def test_what_is_placed_is_shared_over_many_small_passes(
     """All have work without end; the nodes take a few tasks a pass, never the same number."""
     rng = random.Random(seed)
     described = {name: Project(name, weight) for name, weight in weighted.items()}
-    order, shares = LaneOrder(Ageing()), SharesByRank()
+    order, shares = LaneOrder(Ageing()), FairSharesByRank()
     ids = IdFactory(1, lambda: NOW)
     lanes = {}
     for name in weighted:
         for queue in ("x", "y"):
             lane = Lane.of(queue, name, 5, Requirement("web_crawl"))
             lanes[lane.id] = lane
-            order.put(lane, ids.one(), 100_000)
+            order.update_lane(lane, ids.one(), 100_000)
     placed: Counter[str] = Counter()
     for _ in range(30):
         placer = Placer([node_state(slots=rng.randint(0, 50))], rng=rng)
-        choice = Chooser(placer, shares, Terms(described), Pace(batch, quantum), lambda asked: asked).choose(order, NOW)
+        choice = DispatchRound(
+            placer, shares, RoundInputs(described), RoundLimits(batch, quantum), lambda asked: asked
+        ).plan_round(order, NOW)
         for lane_id, nodes in choice.nodes.items():
             placed[lanes[lane_id].project] += len(nodes)
         gained = [(placed[name] / weight, quantum / weight) for name, weight in weighted.items()]
@@ -120,17 +122,20 @@ class QuotasAreKept(RuleBasedStateMachine):
         self.described: dict[str, Project] = {}
         self.tasks = iter(range(1, 10_000_000))
         self.ids = IdFactory(1, lambda: NOW)
-        self.shares = SharesByRank()
+        self.shares = FairSharesByRank()
         self.order = LaneOrder(Ageing())
-        self.ledger = Ledger()
+        self.ledger = SlotLedger()
         self.over: dict[tuple[str, str], float] = {}
         """What was in use above a quota when the quota was set: it may only fall."""
         self.look()
 
     def look(self) -> None:
-        self.ledger.take_news()
+        self.ledger.pop_changes()
         for state in self.states:
-            state.held, state.reserved = len(self.ledger.held(state.node.id)), self.ledger.reserved(state.node.id)
+            state.held, state.reserved = (
+                len(self.ledger.holds_on(state.node.id)),
+                self.ledger.reserved_on(state.node.id),
+            )
         share_machines(self.states)
         self.placer = Placer(self.states, rng=random.Random(3))
 
@@ -144,7 +149,7 @@ class QuotasAreKept(RuleBasedStateMachine):
         lane = Lane.of("default", project, priority, which)
         self.lanes[lane.id] = lane
         self.sizes[lane.id] += n
-        self.order.put(lane, self.ids.one(), self.sizes[lane.id])
+        self.order.update_lane(lane, self.ids.one(), self.sizes[lane.id])
 
     @rule(project=st.sampled_from(PROJECTS), quotas=limits, weight=weights)
     def describe(self, project: str, quotas: Quotas, weight: float) -> None:
@@ -154,27 +159,27 @@ class QuotasAreKept(RuleBasedStateMachine):
 
     @rule(batch=st.integers(1, 30), quantum=st.integers(1, 5))
     def place(self, batch: int, quantum: int) -> None:
-        follow_ledger(self.placer, self.ledger)
+        apply_ledger_changes(self.placer, self.ledger)
         self.it_counts_as_the_ledger_does()
         self.placer.begin_pass()
-        terms = Terms(self.described, self.ledger.use)
-        choice = Chooser(self.placer, self.shares, terms, Pace(batch, quantum), lambda asked: asked).choose(
-            self.order, NOW
-        )
+        terms = RoundInputs(self.described, self.ledger.project_use)
+        choice = DispatchRound(
+            self.placer, self.shares, terms, RoundLimits(batch, quantum), lambda asked: asked
+        ).plan_round(self.order, NOW)
         for lane_id, nodes in choice.nodes.items():
             lane = self.lanes[lane_id]
             pairs = [(state.node.id, next(self.tasks)) for state in nodes]
-            self.ledger.hold_all(pairs, lane.requirement, 0.0, lane.project, is_news=False)
+            self.ledger.hold_all(pairs, lane.requirement, 0.0, lane.project, is_unknown_to_placer=False)
             self.held.update(dict.fromkeys(pairs, lane))
             self.sizes[lane_id] -= len(nodes)
             assert self.sizes[lane_id] >= 0
-            self.order.put(lane, self.ids.one(), self.sizes[lane_id])
+            self.order.update_lane(lane, self.ids.one(), self.sizes[lane_id])
 
     def it_counts_as_the_ledger_does(self) -> None:
         for state in self.states:
-            assert state.held == len(self.ledger.held(state.node.id))
-            machine = self.placer.sharing(state.node.id) or [state]
-            cores = [self.ledger.reserved(one.node.id).get("cpu", 0.0) for one in machine]
+            assert state.held == len(self.ledger.holds_on(state.node.id))
+            machine = self.placer.machine_nodes(state.node.id) or [state]
+            cores = [self.ledger.reserved_on(one.node.id).get("cpu", 0.0) for one in machine]
             assert state.reserved.get("cpu", 0.0) == sum(cores)
 
     @rule(data=st.data(), n=st.integers(1, 6))
@@ -182,7 +187,7 @@ class QuotasAreKept(RuleBasedStateMachine):
         for _ in range(min(n, len(self.held))):
             pair = data.draw(st.sampled_from(sorted(self.held)))
             del self.held[pair]
-            self.ledger.release([pair])
+            self.ledger.release_all([pair])
 
     @rule()
     def look_again(self) -> None:
@@ -193,8 +198,8 @@ class QuotasAreKept(RuleBasedStateMachine):
         """It has nothing but what the store says."""
         self.ledger.clear()
         for (node, task), lane in self.held.items():
-            self.ledger.hold(node, task, lane.requirement, 0.0, lane.project)
-        self.shares = SharesByRank()
+            self.ledger.hold_one(node, task, lane.requirement, 0.0, lane.project)
+        self.shares = FairSharesByRank()
         self.look()
 
     def used(self, project: str, name: str) -> float:
@@ -214,7 +219,7 @@ class QuotasAreKept(RuleBasedStateMachine):
     def nothing_is_promised_twice(self) -> None:
         for state in getattr(self, "states", ()):
             assert sum(node == state.node.id for node, _ in self.held) <= state.slots
-            machine = {one.node.id for one in self.placer.sharing(state.node.id)} or {state.node.id}
+            machine = {one.node.id for one in self.placer.machine_nodes(state.node.id)} or {state.node.id}
             mine = [lane.requirement for (node, _), lane in self.held.items() if node in machine]
             for name, declared in state.declared.items():
                 assert sum(dict(one.resources).get(name, 0.0) for one in mine) <= declared
@@ -222,7 +227,7 @@ class QuotasAreKept(RuleBasedStateMachine):
     @invariant()
     def the_ledger_counts_right(self) -> None:
         for project in PROJECTS if hasattr(self, "ledger") else ():
-            use = self.ledger.use(project)
+            use = self.ledger.project_use(project)
             assert use.running == self.used(project, "running")
             assert use.reserved.get("cpu", 0.0) == self.used(project, "cpu")
 
@@ -251,9 +256,11 @@ def test_while_a_slot_is_free_nothing_that_would_fit_is_left(
     for priority, requirement, size in asked:
         lane = Lane.of("default", f"p{size % 3}", priority, requirement)
         lanes[lane.id] = (lane, size)
-        order.put(lane, ids.one(), size)
+        order.update_lane(lane, ids.one(), size)
     placer = Placer(states, rng=random.Random(0))
-    choice = Chooser(placer, SharesByRank(), Terms(), Pace(10_000, quantum), lambda asked: asked).choose(order, NOW)
+    choice = DispatchRound(
+        placer, FairSharesByRank(), RoundInputs(), RoundLimits(10_000, quantum), lambda asked: asked
+    ).plan_round(order, NOW)
     for lane, size in lanes.values():
         if len(choice.nodes.get(lane.id, ())) < size:
-            assert placer.room(lane.requirement, lane.project) == 0
+            assert placer.count_fitting(lane.requirement, lane.project) == 0

@@ -31,12 +31,12 @@ def test_the_order_that_is_kept_is_the_order_made_anew(
     known: dict[int, tuple[int, int]] = {}
     for number, (which, age_ms, size) in enumerate(changes):
         oldest = IdFactory(number, lambda age_ms=age_ms: NOW - age_ms).one()  # type: ignore[misc]
-        order.put(LANES[which], oldest, size)
+        order.update_lane(LANES[which], oldest, size)
         known[which] = (oldest, size)
     for now in (NOW, *(NOW + later for later in looks)):
         seen = [
             (rank, project, ready.oldest, ready.size)
-            for rank, projects in order.ranks(now)
+            for rank, projects in order.lanes_by_rank(now)
             for project, row in projects.items()
             for _, _, ready in row
         ]
@@ -77,12 +77,12 @@ def test_the_lowest_is_served_in_time_under_an_endless_stream_of_tens(
     low_lane, high_lane = (Lane.of("q", "p", rank, Requirement("echo")) for rank in (priority, 10))
     order = LaneOrder(Ageing(step_s))
     tens = deque(ids.take(backlog))
-    order.put(low_lane, ids.one(), 1)
+    order.update_lane(low_lane, ids.one(), 1)
     waited_s = 0
     while True:
         for _ in range(5):
-            order.put(high_lane, tens[0] if tens else 0, len(tens))
-            (_, projects), *_ = order.ranks(clock[0])
+            order.update_lane(high_lane, tens[0] if tens else 0, len(tens))
+            (_, projects), *_ = order.lanes_by_rank(clock[0])
             if projects["p"][0][2].lane == low_lane:
                 assert waited_s <= (10 - priority) * step_s + backlog + 1
                 return

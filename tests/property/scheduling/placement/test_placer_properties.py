@@ -76,13 +76,13 @@ def test_nothing_is_promised_twice_and_everything_is_accounted_for(
     for step in taken:
         ask = Ask(step.requirement, step.project, overcommit)
         able = {state.node.id for state in nodes if first_refusal(state, ask) is None}
-        room = placer.room(step.requirement, step.project)
-        chosen = [state.node.id for state in placer.place(step.requirement, step.project, step.count)]
+        room = placer.count_fitting(step.requirement, step.project)
+        chosen = [state.node.id for state in placer.place_tasks(step.requirement, step.project, step.count)]
         assert len(chosen) == min(step.count, room)
         assert set(chosen) <= able
         given_to.update((node, step.requirement) for node in chosen)
         for node in chosen[: step.undone]:
-            placer.give_back([(node, step.requirement)])
+            placer.release_tasks([(node, step.requirement)])
             given_to[node, step.requirement] -= 1
 
         for state in nodes:
@@ -104,7 +104,7 @@ def test_the_heap_chooses_as_if_it_looked_at_every_node_for_every_task(
 ) -> None:
     requirement = Requirement("web_crawl", strategy=strategy)
     before = {state: state.held for state in nodes}
-    chosen = Placer(nodes, rng=random.Random(seed)).place(requirement, "p", count)
+    chosen = Placer(nodes, rng=random.Random(seed)).place_tasks(requirement, "p", count)
 
     for state in nodes:
         state.held = before[state]
@@ -141,13 +141,13 @@ def test_what_is_kept_from_pass_to_pass_chooses_as_if_it_looked_at_every_node(
         for _ in range(count):
             ask = Ask(requirement, "p")
             able = {state: prices.cost(state, 0) for state in nodes if first_refusal(state, ask) is None}
-            chosen = placer.place(requirement, "p", 1)
+            chosen = placer.place_tasks(requirement, "p", 1)
             assert len(chosen) == (1 if able else 0)
             for state in chosen:
                 assert able[state] == min(able.values())
                 running.append((state.node.id, requirement))
         over = [running.pop(which % len(running)) for which in ended if running]
-        placer.give_back(over)
+        placer.release_tasks(over)
 
 
 @SETTINGS
@@ -157,7 +157,7 @@ def test_classes_that_take_turns_place_as_much_as_the_nodes_have(
 ) -> None:
     placer = Placer(nodes, rng=random.Random(seed))
     for requirement, count in turns:
-        chosen = placer.place(requirement, "p", count)
+        chosen = placer.place_tasks(requirement, "p", count)
         if len(chosen) < count:
             assert explain_placement(requirement, "p", nodes).able == 0
 
@@ -167,5 +167,5 @@ def test_classes_that_take_turns_place_as_much_as_the_nodes_have(
 def test_the_explanation_and_the_placer_agree(nodes: list[NodeState], requirement: Requirement, project: str) -> None:
     found = explain_placement(requirement, project, nodes)
     assert found.able + sum(found.refusals.values()) == len(nodes)
-    chosen = Placer(nodes, rng=random.Random(1)).place(requirement, project, 1)
+    chosen = Placer(nodes, rng=random.Random(1)).place_tasks(requirement, project, 1)
     assert bool(chosen) == bool(found.able)

@@ -10,12 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.scheduling.placement.filters import CLASS_FILTERS, Ask, NodeState, tasks_fit
-from crawlfleet.scheduling.placement.preemption import Held, Room, Rules, Waiting, make_room
+from crawlfleet.scheduling.placement.filters import CLASS_FILTERS, Ask, NodeState, count_fitting
+from crawlfleet.scheduling.placement.preemption import (
+    FreedCapacity,
+    PreemptibleTask,
+    PreemptionRules,
+    WaitingLane,
+    plan_preemptions,
+)
 from tests.node_states import node_state
 
 QUICK = settings(max_examples=150, deadline=None, derandomize=True, database=None)
-RULES = Rules()
+RULES = PreemptionRules()
 CPU = 4.0
 
 
@@ -31,9 +37,9 @@ def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def on_node(draw: st.DrawFn, node: int) -> tuple[dict[str, Any], list[Held], list[tuple[int, Requirement]]]:
+def on_node(draw: st.DrawFn, node: int) -> tuple[dict[str, Any], list[PreemptibleTask], list[tuple[int, Requirement]]]:
     """A node, mostly full, with what it holds: most of it preemptible, some of it told to stop."""
-    held: list[Held] = []
+    held: list[PreemptibleTask] = []
     stopping: list[tuple[int, Requirement]] = []
     reserved = 0.0
     wanted = draw(st.lists(st.tuples(amounts, mostly(True, False), mostly(False, True)), min_size=1, max_size=5))
@@ -48,7 +54,7 @@ def on_node(draw: st.DrawFn, node: int) -> tuple[dict[str, Any], list[Held], lis
             priority = draw(st.integers(1, 7))
             rank = priority + draw(mostly(0, 1, 2))
             since, times = draw(st.integers(0, 50)), draw(mostly(0, 2, 3))
-            held.append(Held(10 * node + number, node, asked, priority, rank, since, times))
+            held.append(PreemptibleTask(10 * node + number, node, asked, priority, rank, since, times))
     used = len(held) + len(stopping)
     # One slot more than it holds, or fewer: its slots were lowered.
     slots = max(0, used + draw(mostly(0, 1, -1, -2)))
@@ -64,7 +70,7 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
         priority = draw(st.integers(3, 10))
         asked = requirement(draw(amounts), draw(st.booleans()), draw(mostly("web_crawl", "other")))
         rank, size = min(10, priority + draw(mostly(0, 2, 5))), draw(st.integers(1, 4))
-        waiting.append(Waiting(lane, asked, "p", priority, rank, size, draw(mostly(5.0, 0.0))))
+        waiting.append(WaitingLane(lane, asked, "p", priority, rank, size, draw(mostly(5.0, 0.0))))
     waiting.sort(key=lambda one: -one.rank)
     return {
         "nodes": nodes,
@@ -79,9 +85,11 @@ def states(case: dict[str, Any]) -> list[NodeState]:
     return [node_state(**fields, resources=(("cpu", CPU),)) for fields in case["nodes"]]
 
 
-def rooms_of(case: dict[str, Any], **changes: Any) -> list[Room]:
+def rooms_of(case: dict[str, Any], **changes: Any) -> list[FreedCapacity]:
     case = case | changes
-    return make_room(case["waiting"], states(case), case["held"], case["stopping"], budget=case["budget"], rules=RULES)
+    return plan_preemptions(
+        case["waiting"], states(case), case["held"], case["stopping"], budget=case["budget"], rules=RULES
+    )
 
 
 def move(state: NodeState, asked: Requirement, count: int) -> None:
@@ -96,12 +104,12 @@ def test_nobody_of_equal_or_higher_priority_is_stopped(case: dict[str, Any]) -> 
     wants = {one.lane: one for one in case["waiting"]}
     for room in rooms_of(case):
         want = wants[room.lane]
-        assert want.waited_s >= RULES.patience_s
+        assert want.waited_s >= RULES.min_wait_s
         for victim in room.victims:
             assert victim.priority < want.priority
-            assert want.rank - victim.rank >= RULES.gap
+            assert want.rank - victim.rank >= RULES.min_rank_gap
             assert victim.requirement.preemptible
-            assert victim.times < RULES.times_most
+            assert victim.preemptions < RULES.max_preemptions
 
 
 @QUICK
@@ -122,17 +130,17 @@ def test_the_room_that_is_made_is_enough_and_no_victim_is_too_many(case: dict[st
     for node, asked in case["stopping"]:
         move(after[node], asked, -1)
     for state in after.values():
-        move(state, want.requirement, tasks_fit(state, ask))
+        move(state, want.requirement, count_fitting(state, ask))
     for room in rooms_of(case, waiting=[want]):
         state = after[room.node]
         assert not any(refuses(state, ask) for refuses in CLASS_FILTERS)
         for victim in room.victims:
-            assert tasks_fit(state, ask) == 0, "one of them could have stayed"
+            assert count_fitting(state, ask) == 0, "one of them could have stayed"
             move(state, victim.requirement, -1)
-        assert tasks_fit(state, ask) > 0
+        assert count_fitting(state, ask) > 0
         for spared in room.victims:
             move(state, spared.requirement, 1)
-            assert tasks_fit(state, ask) == 0, "one of them could have stayed"
+            assert count_fitting(state, ask) == 0, "one of them could have stayed"
             move(state, spared.requirement, -1)
         move(state, want.requirement, 1)
 
@@ -154,7 +162,7 @@ def test_what_is_free_is_used_before_anybody_is_stopped(case: dict[str, Any]) ->
     """With room for all of it elsewhere, nobody has to go."""
     everything = [*states(case), node_state(99, slots=100, resources=(("cpu", 1_000.0),))]
     waiting = [one for one in case["waiting"] if one.requirement.task_type == "web_crawl"]
-    assert make_room(waiting, everything, case["held"], case["stopping"], budget=100) == []
+    assert plan_preemptions(waiting, everything, case["held"], case["stopping"], budget=100) == []
 
 
 @QUICK
@@ -177,14 +185,14 @@ def test_room_goes_to_the_one_it_was_made_for(case: dict[str, Any]) -> None:
             if left[want.lane]:
                 ask = Ask(want.requirement, want.project)
                 is_suited = not any(refuses(after[room.node], ask) for refuses in CLASS_FILTERS)
-                assert not (is_suited and tasks_fit(after[room.node], ask))
+                assert not (is_suited and count_fitting(after[room.node], ask))
 
 
-def fill(nodes: list[NodeState], want: Waiting) -> int:
+def fill(nodes: list[NodeState], want: WaitingLane) -> int:
     ask, served = Ask(want.requirement, want.project), 0
     for state in nodes:
         if not any(refuses(state, ask) for refuses in CLASS_FILTERS):
-            fit = min(want.size - served, tasks_fit(state, ask))
+            fit = min(want.size - served, count_fitting(state, ask))
             move(state, want.requirement, fit)
             served += fit
     return served

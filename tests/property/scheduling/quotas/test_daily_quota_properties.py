@@ -11,13 +11,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from crawlfleet.model.daily_quota import DAY_MS, FIRST, QUOTAS, Amounts, Holding, Want, day_of
 from crawlfleet.model.project import OnFull, Project, Quotas
 from crawlfleet.scheduling.quotas.daily_quota import (
-    day_full,
-    day_short,
-    given_back,
-    granted,
-    may_come_back,
-    overs,
-    taken,
+    count_retriable,
+    exhausted_quota,
+    grant_amounts,
+    holding_after_grant,
+    quota_denials,
+    short_quota,
+    unused_amounts,
 )
 
 START = 20_000 * DAY_MS
@@ -70,8 +70,8 @@ class Days(RuleBasedStateMachine):
         if number <= one.holding.number:
             return  # told what it was told before
         used = self.uses.get(self.day, Amounts())
-        got = granted(asked, self.project.quotas, used)
-        said = {over.quota for over in overs(want, got, one.holding, self.project, used, self.now)}
+        got = grant_amounts(asked, self.project.quotas, used)
+        said = {over.quota for over in quota_denials(want, got, one.holding, self.project, used, self.now)}
         for quota, wanted, part, before in zip(QUOTAS, asked, got, used, strict=True):
             limit = getattr(self.project.quotas, quota)
             assert 0 <= part <= wanted
@@ -80,7 +80,7 @@ class Days(RuleBasedStateMachine):
             assert wanted == 0 or part or (limit is not None and before >= limit), "nor while there is some"
         if any(got):
             self.uses[self.day] = used.plus(got)
-            one.holding = taken(one.holding, want, got, self.day)
+            one.holding = holding_after_grant(one.holding, want, got, self.day)
 
     @precondition(lambda self: self.running)
     @rule(data=st.data())
@@ -93,7 +93,7 @@ class Days(RuleBasedStateMachine):
     @rule(data=st.data())
     def end(self, data: st.DataObject) -> None:
         one = self.running.pop(data.draw(st.sampled_from(sorted(self.running))))
-        back = given_back(one.holding, one.used)
+        back = unused_amounts(one.holding, one.used)
         assert all(0 <= amount <= today for amount, today in zip(back, one.holding.today, strict=True))
         if any(one.holding.total):
             day = one.holding.day
@@ -136,7 +136,7 @@ TestDays = Days.TestCase
 def test_however_small_the_shares_all_of_a_day_can_be_had(limit: int, used: int, asks: list[int]) -> None:
     quotas = Quotas(pages_per_day=limit)
     for asked in asks:
-        got = granted(Amounts(asked), quotas, Amounts(used)).pages
+        got = grant_amounts(Amounts(asked), quotas, Amounts(used)).pages
         assert (got > 0) == (used < limit)
         assert got <= max(1, (limit - used) // 8)
         used += got
@@ -146,20 +146,20 @@ def test_however_small_the_shares_all_of_a_day_can_be_had(limit: int, used: int,
 @given(limit=st.integers(0, 1_000), used=st.integers(0, 1_200))
 def test_a_task_comes_back_exactly_when_its_day_is_not_short(limit: int, used: int) -> None:
     project, amounts = Project("p", quotas=Quotas(pages_per_day=limit)), Amounts(used)
-    short, full = day_short(project, amounts, 1), day_full(project, amounts, 1)
-    assert (may_come_back(project, amounts, 1) == 0) == (short is not None)
+    short, full = short_quota(project, amounts, 1), exhausted_quota(project, amounts, 1)
+    assert (count_retriable(project, amounts, 1) == 0) == (short is not None)
     assert full is None or short == full
     assert short is not None or limit - used >= min(FIRST.pages, max(1, limit // 4))
 
 
 def test_a_day_without_quotas_holds_nobody_back() -> None:
-    assert may_come_back(Project("p"), Amounts(10**9, 10**12), 1) > 10**9
-    assert day_full(Project("p"), Amounts(10**9), 1) is None
+    assert count_retriable(Project("p"), Amounts(10**9, 10**12), 1) > 10**9
+    assert exhausted_quota(Project("p"), Amounts(10**9), 1) is None
 
 
 def test_one_spent_quota_of_two_is_named_before_one_that_is_only_short() -> None:
     project = Project("p", quotas=Quotas(pages_per_day=100, bytes_per_day=10), on_full=OnFull.REFUSE)
-    short = day_short(project, Amounts(95, 10), 20_000)
+    short = short_quota(project, Amounts(95, 10), 20_000)
     assert short is not None
     assert (short.quota, short.left) == ("bytes_per_day", 0)
     assert short.as_data()["renews_at"] == "2024-10-05T00:00:00.000Z"

@@ -79,7 +79,7 @@ def places(draw: st.DrawFn) -> tuple[str, Instant]:
 
 
 def until(expression: str, zone: str, after: Instant, end: Instant) -> list[Instant]:
-    return list(takewhile(lambda at: at <= end, cron.instants(expression, zone, after)))
+    return list(takewhile(lambda at: at <= end, cron.cron_instants(expression, zone, after)))
 
 
 @given(EXPRESSIONS, places(), st.lists(st.integers(0, DAY_MS), max_size=4))
@@ -143,7 +143,7 @@ def is_in_gap(wall: datetime, zone: str) -> bool:
 @given(st.integers(1, limits.EVERY_S_MAX), st.integers(0, 10**9), st.integers(0, 10**12))
 def test_an_interval_does_not_drift(every_s: int, anchor_s: int, ms: int) -> None:
     anchor, timing = anchor_s * 1000, Timing(every_s=every_s)
-    found = list(islice(ticks.ticks(timing, anchor, anchor + ms), 5))
+    found = list(islice(ticks.nominal_ticks(timing, anchor, anchor + ms), 5))
     assert all((at - anchor) % (every_s * 1000) == 0 for at in found)
     assert anchor + ms < found[0] <= anchor + ms + every_s * 1000
     assert [b - a for a, b in pairwise(found)] == [every_s * 1000] * 4
@@ -158,7 +158,7 @@ def timings(draw: st.DrawFn) -> Timing:
 
 
 def a_schedule(timing: Timing, now: Instant, catch_up: CatchUp = CatchUp.ALL) -> Schedule:
-    coming = ticks.upcoming(7, timing, now, now)
+    coming = ticks.next_tick(7, timing, now, now)
     return Schedule(
         7,
         None,
@@ -188,7 +188,7 @@ def test_each_tick_has_its_turn_once_however_clocks_jump(timing: Timing, catch_u
     left_out: list[tuple[Instant, Instant]] = []
     for jump in jumps:
         now += jump
-        plan = ticks.plan(schedule, now)
+        plan = ticks.plan_ticks(schedule, now)
         assert all(begin < at <= now for at in plan.ticks)
         assert plan.fired_until >= schedule.fired_until
         fired += plan.ticks
@@ -198,7 +198,7 @@ def test_each_tick_has_its_turn_once_however_clocks_jump(timing: Timing, catch_u
         assert schedule.due_at is not None
         assert schedule.due_at > now or not plan.ticks
     assert fired == sorted(set(fired))
-    every = set(takewhile(lambda at: at <= schedule.fired_until, ticks.ticks(timing, begin, begin)))
+    every = set(takewhile(lambda at: at <= schedule.fired_until, ticks.nominal_ticks(timing, begin, begin)))
     missed = {at for at in every if any(first <= at <= last for first, last in left_out)}
     assert every == missed | set(fired)
     assert not missed & set(fired)
@@ -214,23 +214,23 @@ def _replaced(schedule: Schedule, plan: Plan) -> Schedule:
 @settings(SETTINGS, max_examples=100)
 def test_jitter_is_the_same_every_time_and_never_reaches_the_next_tick(timing: Timing, ms: int, number: int) -> None:
     begin = instant(YEAR, 10, 24) + ms
-    first, second = islice(ticks.ticks(timing, begin, begin), 2)
-    due = ticks.due_at(number, timing, begin, first)
+    first, second = islice(ticks.nominal_ticks(timing, begin, begin), 2)
+    due = ticks.tick_due_at(number, timing, begin, first)
     assert first <= due < second
     assert due - first <= timing.jitter_s * 1000
-    assert due == ticks.due_at(number, timing, begin, first)
+    assert due == ticks.tick_due_at(number, timing, begin, first)
 
 
 @given(st.text(alphabet="0123456789*/-,L#WMONSUNJAN? \n٣²ß", max_size=30))
 @settings(SETTINGS, max_examples=200)
 def test_what_is_no_expression_is_refused_by_name(text: str) -> None:
     try:
-        cron.check(text)
+        cron.check_expression(text)
     except InvalidInput as exc:
         assert exc.field == "cron"
         return
     now = instant(YEAR, 1, 1)
-    assert all(at > now for at in islice(cron.instants(text, "Europe/Berlin", now), 2))
+    assert all(at > now for at in islice(cron.cron_instants(text, "Europe/Berlin", now), 2))
 
 
 @settings(SETTINGS)
@@ -238,5 +238,5 @@ def test_what_is_no_expression_is_refused_by_name(text: str) -> None:
 def test_what_is_no_time_zone_is_refused_by_name(text: str) -> None:
     if text not in ZONES:
         with pytest.raises(InvalidInput) as refused:
-            cron.zone_of(text)
+            cron.find_time_zone(text)
         assert refused.value.field == "time_zone"

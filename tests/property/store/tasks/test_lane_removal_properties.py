@@ -76,14 +76,14 @@ class Cluster:
         if self.tasks:
             master, lane = self.rng.randrange(3), self.rng.choice(LANES)
             await self._ensure(master, lane)
-            decide = task_state_machine.reprioritize({one.id: lane.id for one in LANES})
+            decide = task_state_machine.change_lane({one.id: lane.id for one in LANES})
             await self.masters[master].change([self.rng.choice(self.tasks)], decide, self.kit.now)
 
     async def drop(self) -> None:
         if self.tasks:
             task = self.tasks.pop(self.rng.randrange(len(self.tasks)))
             store = self.rng.choice(self.masters)
-            await store.change([task], task_state_machine.cancel("enough"), self.kit.now)
+            await store.change([task], task_state_machine.cancel_task("enough"), self.kit.now)
             await store.drop([task], self.kit.now)
 
     async def pass_time(self) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from crawlfleet.control.admin.cluster_config import HOSTS_MOST, SETTINGS, Configure
-from crawlfleet.control.leader.evidence_cache import Knowing
+from crawlfleet.control.leader.evidence_cache import EvidenceCache
 from crawlfleet.errors import Conflict, InvalidInput, NotFound
 from crawlfleet.model.node import Cluster
 from crawlfleet.model.principal import Principal, Role
-from crawlfleet.scheduling.placement.regions import Place
+from crawlfleet.scheduling.placement.regions import Location
 from testkit.clock import FakeClock
 from testkit.factories import Kit
 from tests.unit.store.store_kit import sqlite_kit
@@ -165,9 +165,9 @@ async def test_an_installation_has_its_own_regions_and_factor(desk: Desk) -> Non
     values = (await desk.configure.effective("default")).values
     assert values["regions"] == {"Cellar 1": {"country": "at", "latitude": 48, "longitude": 16.4}}
     assert values["overcommit"] == 1.5
-    knowing = Knowing(store=desk.kit.store, configure=desk.configure)
-    assert knowing.regions().find("cellar-1") == Place("at", 48, 16.4)
-    assert knowing.regions() is knowing.regions()
+    knowing = EvidenceCache(store=desk.kit.store, configure=desk.configure)
+    assert knowing.current_regions().find_location("cellar-1") == Location("at", 48, 16.4)
+    assert knowing.current_regions() is knowing.current_regions()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from crawlfleet.control.leader.leadership_state import Lead
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop, Loop
 from crawlfleet.errors import Conflict, NotLeader, OutcomeUnknown, StoreUnavailable
 from crawlfleet.model.instants import Instant
@@ -57,7 +57,7 @@ class LedLoop(LeaderLoop):
     name = "led"
     pause_s = 0.0
 
-    def __init__(self, lead: Lead, *passes: object) -> None:
+    def __init__(self, lead: LeadershipState, *passes: object) -> None:
         super().__init__(FakeClock(), lead)
         self.scripted = Scripted(*passes)
         self.terms: list[int] = []
@@ -123,7 +123,7 @@ async def test_waiting_for_passes_means_passes_that_begin_after_now() -> None:
     await asyncio.sleep(0)
     ended = []
     for number in range(1, 6):
-        loop._note_pass()
+        loop._count_pass()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         ended.append([task.done() for task in waiting])
@@ -138,32 +138,32 @@ async def test_who_stops_waiting_is_forgotten() -> None:
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.wait([waiting])
-    assert loop._waiting == []
-    loop._note_pass()
+    assert loop._pass_waiters == []
+    loop._count_pass()
 
 
 async def test_a_leaders_loop_rests_while_somebody_else_leads() -> None:
-    lead = Lead()
+    lead = LeadershipState()
     loop = LedLoop(lead)
     async with running(loop):
         for _ in range(20):
             await asyncio.sleep(0)
         assert loop.terms == []
         assert loop.passes <= 1
-        lead.won(4)
+        lead.start_term(4)
         await passed(loop, 1)
     assert set(loop.terms) == {4}
 
 
 async def test_a_refused_term_is_stepped_down_from_and_a_new_one_taken_up() -> None:
-    lead = Lead()
-    lead.won(3)
+    lead = LeadershipState()
+    lead.start_term(3)
     loop = LedLoop(lead, None, NotLeader(3))
     async with running(loop):
         async with asyncio.timeout(10):
             while lead.term is not None:  # noqa: ASYNC110
                 await asyncio.sleep(0)
-        lead.won(9)
+        lead.start_term(9)
         await passed(loop, 1)
     assert loop.terms[:3] == [3, 3, 9]
 
@@ -172,14 +172,14 @@ class DeposedLoop(LedLoop):
     """Loses the lead in the middle of a pass that its store does not take."""
 
     async def run_term(self, term: int, now: Instant) -> object:
-        self.lead.lost(term)
+        self.leadership.end_term(term)
         raise StoreUnavailable("away")
 
 
 async def test_a_loop_that_no_longer_leads_has_no_trouble() -> None:
     """A master would be called unavailable for as long as another one leads."""
-    lead = Lead()
-    lead.won(3)
+    lead = LeadershipState()
+    lead.start_term(3)
     loop = DeposedLoop(lead)
     async with running(loop):
         async with asyncio.timeout(10):
@@ -189,8 +189,8 @@ async def test_a_loop_that_no_longer_leads_has_no_trouble() -> None:
 
 
 async def test_the_end_of_an_older_term_does_not_end_the_one_that_was_won_since() -> None:
-    lead = Lead()
-    lead.won(5)
+    lead = LeadershipState()
+    lead.start_term(5)
     loop = LedLoop(lead, NotLeader(4), Conflict("something else"), StoreUnavailable("away"), ValueError())
     async with running(loop):
         await passed(loop, 1)
@@ -198,27 +198,27 @@ async def test_the_end_of_an_older_term_does_not_end_the_one_that_was_won_since(
 
 
 def test_a_lead_is_lost_by_name_or_whichever_it_is() -> None:
-    lead, seen = Lead(), list[int | None]()
-    lead.won(2)
+    lead, seen = LeadershipState(), list[int | None]()
+    lead.start_term(2)
     for lost in (1, 2):
-        lead.lost(lost)
+        lead.end_term(lost)
         seen.append(lead.term)
-    lead.won(3)
-    lead.lost()
+    lead.start_term(3)
+    lead.end_term()
     assert [*seen, lead.term] == [2, None, None]
 
 
 async def test_who_waits_to_lead_is_woken_when_it_does() -> None:
-    lead = Lead()
-    waiting = asyncio.create_task(lead.until_won())
+    lead = LeadershipState()
+    waiting = asyncio.create_task(lead.wait_for_term())
     await asyncio.sleep(0)
     assert not waiting.done()
-    lead.won(1)
+    lead.start_term(1)
     async with asyncio.timeout(10):
         await waiting
-        await lead.until_won()
-    lead.lost()
-    again = asyncio.create_task(lead.until_won())
+        await lead.wait_for_term()
+    lead.end_term()
+    again = asyncio.create_task(lead.wait_for_term())
     await asyncio.sleep(0)
     assert not again.done()
     again.cancel()

@@ -13,9 +13,9 @@ import pytest
 
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.control.admin.cluster_config import Configure
-from crawlfleet.control.leader.evidence_cache import SUBJECTS_KEPT, Knowing
-from crawlfleet.control.leader.leadership_state import Lead
-from crawlfleet.control.loops.evidence_aggregator import Learner
+from crawlfleet.control.leader.evidence_cache import MAX_SUBJECTS, EvidenceCache
+from crawlfleet.control.leader.leadership_state import LeadershipState
+from crawlfleet.control.loops.evidence_aggregator import EvidenceAggregator
 from crawlfleet.control.loops.granter import Granter
 from crawlfleet.model.evidence import EvidenceRow, Record, Subject
 from crawlfleet.model.host_names import HostNews
@@ -24,7 +24,7 @@ from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ErrorClass
 from crawlfleet.ports.evidence import EvidenceStore
 from crawlfleet.ports.host_store import HostNote
-from crawlfleet.scheduling.placement.evidence_subjects import bucket_of
+from crawlfleet.scheduling.placement.evidence_subjects import host_bucket
 from testkit.clock import FakeClock
 from testkit.factories import Kit
 from tests.unit.store.store_kit import sqlite_kit
@@ -38,8 +38,10 @@ class Desk:
     def __init__(self, kit: Kit) -> None:
         self.kit = kit
         clock = FakeClock()
-        self.knowing = Knowing(store=kit.store, configure=Configure(store=kit.store, clock=clock))
-        self.learner = Learner(store=kit.store, clock=clock, lead=Lead(), knowing=self.knowing)
+        self.knowing = EvidenceCache(store=kit.store, configure=Configure(store=kit.store, clock=clock))
+        self.learner = EvidenceAggregator(
+            store=kit.store, clock=clock, leadership=LeadershipState(), evidence=self.knowing
+        )
 
     async def learn(self) -> None:
         await self.kit.events()
@@ -77,8 +79,8 @@ async def test_outcomes_count_for_content_host_and_bucket(desk: Desk) -> None:
     await kit.fail(third, error=ErrorClass.BLOCKED)
     await kit.fail(fourth, error=ErrorClass.INPUT)
     await desk.learn()
-    found = await desk.records(REACT, SHOP, bucket_of("shop.example"))
-    assert found.keys() == {REACT, SHOP, bucket_of("shop.example")}
+    found = await desk.records(REACT, SHOP, host_bucket("shop.example"))
+    assert found.keys() == {REACT, SHOP, host_bucket("shop.example")}
     assert set(found.values()) == {Record(1.0, 1.0, 1.0, kit.now, kit.now)}
     assert {row.address for row in await kit.store.evidence([SHOP])} == {"198.51.100.7"}
 
@@ -94,7 +96,7 @@ async def test_tasks_that_say_nothing_of_their_content_leave_no_evidence(desk: D
 async def test_memory_follows_what_is_folded(desk: Desk) -> None:
     assert await desk.known(REACT, SHOP) == [0.0, 0.0]
     row = EvidenceRow(7, REACT, "", Record(ok=3.0, at=desk.kit.now))
-    desk.knowing.folded([row, row._replace(subject=("technology", "vue"))], await desk.kit.term())
+    desk.knowing.apply_folded([row, row._replace(subject=("technology", "vue"))], await desk.kit.term())
     assert await desk.known(REACT) == [3.0]
     assert await desk.known(("technology", "vue")) == [0.0], "not asked for then: the store is, now"
 
@@ -102,15 +104,15 @@ async def test_memory_follows_what_is_folded(desk: Desk) -> None:
 async def test_memory_is_of_one_term(desk: Desk) -> None:
     term = await desk.kit.term()
     await desk.known(REACT)
-    desk.knowing.folded([EvidenceRow(7, REACT, "", Record(ok=3.0, at=1))], term)
+    desk.knowing.apply_folded([EvidenceRow(7, REACT, "", Record(ok=3.0, at=1))], term)
     other = await desk.knowing.for_pass([Requirement("echo", subjects=(REACT,))], term + 1, desk.kit.now)
     assert other.evidence.of(7, REACT).ok == 0.0
 
 
 async def test_memory_is_bounded(desk: Desk) -> None:
     for number in range(3):
-        await desk.known(*((str(number), str(key)) for key in range(SUBJECTS_KEPT - 1)))
-        assert len(desk.knowing._rows) <= SUBJECTS_KEPT
+        await desk.known(*((str(number), str(key)) for key in range(MAX_SUBJECTS - 1)))
+        assert len(desk.knowing._rows) <= MAX_SUBJECTS
 
 
 async def test_rows_read_while_others_are_folded_are_read_again(desk: Desk) -> None:
@@ -124,11 +126,11 @@ async def test_rows_read_while_others_are_folded_are_read_again(desk: Desk) -> N
             return []
 
     configure = Configure(store=desk.kit.store, clock=FakeClock())
-    knowing = Knowing(store=cast("EvidenceStore", Slow()), configure=configure)
+    knowing = EvidenceCache(store=cast("EvidenceStore", Slow()), configure=configure)
     asked = [Requirement("echo", subjects=(REACT,))]
     reading = asyncio.create_task(knowing.for_pass(asked, 1, 0))
     await asyncio.sleep(0)
-    knowing.folded([EvidenceRow(7, REACT, "", Record(ok=1.0))], 1)
+    knowing.apply_folded([EvidenceRow(7, REACT, "", Record(ok=1.0))], 1)
     Slow.may_answer.set()
     await reading
     await knowing.for_pass(asked, 1, 0)
@@ -143,16 +145,16 @@ async def test_a_block_that_an_execution_outlived_is_evidence_on_its_node(desk: 
         store=kit.store,
         broker=MemoryBroker(),
         clock=clock,
-        lead=Lead(),
+        leadership=LeadershipState(),
         rng=Random(1),
         configure=Configure(store=kit.store, clock=clock),
-        knowing=desk.knowing,
+        evidence=desk.knowing,
     )
     assert (await desk.knowing.for_pass([ON_SHOP], await kit.term(), kit.now)).evidence.of(node.id, SHOP).total == 0
     await kit.store.note_hosts([HostNote("shop.example:8080", HostNews.BLOCKED, 0, node.id)])
     for _ in range(2):
         await granter.run_term(await kit.term(), kit.now)
-    found = await desk.records(SHOP, bucket_of("shop.example"))
+    found = await desk.records(SHOP, host_bucket("shop.example"))
     assert set(found.values()) == {Record(blocked=1.0, at=kit.now, last_blocked_at=kit.now)}
     known = await desk.knowing.for_pass([ON_SHOP], await kit.term(), kit.now)
     assert known.evidence.of(node.id, SHOP).blocked == 1.0

@@ -15,7 +15,7 @@ from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.tokens import hash_secret
 from crawlfleet.control.nodes.heartbeat import LEASE_UNSET_MS, SimpleClients
 from crawlfleet.control.nodes.open_session import OpenSession
-from crawlfleet.control.nodes.register import NodeRegistration, Register
+from crawlfleet.control.nodes.register import Register, RegistrationResult
 from crawlfleet.control.tasks.finish import Finish
 from crawlfleet.control.tasks.task_types import TYPES_MOST, KnownTypes, TaskTypes
 from crawlfleet.errors import Conflict, InvalidInput, NotAllowed, NotFound
@@ -59,11 +59,11 @@ class Desk:
             configure=self.configure,
         )
 
-    async def register(self, join_key: str = "key", types: Any = None, **fields: Any) -> NodeRegistration:
+    async def register(self, join_key: str = "key", types: Any = None, **fields: Any) -> RegistrationResult:
         description = NodeDescription(**{"name": "worker", **fields})
         return await self.service.register_node(description, join_key, types)
 
-    def opening(self, joined: NodeRegistration, **fields: Any) -> OpenUp:
+    def opening(self, joined: RegistrationResult, **fields: Any) -> OpenUp:
         return OpenUp(**{"node": joined.node, "secret": joined.secret, "slots": 1, "task_types": ["echo"], **fields})
 
 

@@ -12,7 +12,7 @@ import pytest
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.projects import Projects
-from crawlfleet.control.tasks.admission import Waiting, WaitingLimit
+from crawlfleet.control.tasks.admission import AdmissionControl, WaitingLimit
 from crawlfleet.control.tasks.submit import Submit
 from crawlfleet.control.tasks.task_types import KnownTypes, TaskTypes
 from crawlfleet.errors import InvalidInput, OverLimit, StoreUnavailable
@@ -28,7 +28,7 @@ from crawlfleet.ports.identity import MASTERS, ClusterConfig, TypeRecord
 from crawlfleet.ports.lane_upkeep import LANE_FRESH_S
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, SubmissionAnswer
-from crawlfleet.scheduling.placement.evidence_subjects import HOST_BUCKETS, HOSTS_NAMED
+from crawlfleet.scheduling.placement.evidence_subjects import HOST_BUCKETS, MAX_NAMED_HOSTS
 from crawlfleet.wire.tasks import RetryBody, SpecBody, TaskBody, task_body
 from testkit.clock import EPOCH, FakeClock
 
@@ -135,7 +135,7 @@ class Desk:
             id_factory=IdFactory(1, self.clock.now),
             clock=self.clock,
             known_types=KnownTypes(types, store=store, clock=self.clock),
-            waiting=Waiting(store=store, clock=self.clock, limit=limit),
+            waiting=AdmissionControl(store=store, clock=self.clock, limit=limit),
             configure=Configure(store=store, clock=self.clock, defaults={"task_timeout_s": 500}),
             projects=Projects(
                 store=store,
@@ -335,7 +335,7 @@ async def test_hosts_make_a_bounded_number_of_lanes(desk: Desk) -> None:
     for number in range(600):
         url = f"http://{number}.example"
         await desk.submit(echo(schedule_strategy="anti_crawling", parameters={"url": url}))
-    assert len(desk.store.lanes) <= HOSTS_NAMED + HOST_BUCKETS
+    assert len(desk.store.lanes) <= MAX_NAMED_HOSTS + HOST_BUCKETS
 
 
 async def test_nobody_runs_ahead_of_a_lane_that_is_being_made_known(desk: Desk) -> None:

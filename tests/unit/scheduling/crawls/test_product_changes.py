@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.model.product import ChangeKind, Product, ProductChange, ProductRecord, content_hash
-from crawlfleet.scheduling.crawls.product_changes import VALUE_CHARS, difference, judged
+from crawlfleet.scheduling.crawls.product_changes import VALUE_CHARS, changed_fields, compare_product
 
 POT = Product("shop.test", "1", "http://shop.test/1", "Pot", "5", "EUR", "in_stock", {"color": "red"})
 LOOKS = st.lists(st.sampled_from(["5", "6", "7", None]), max_size=12)
@@ -20,7 +20,7 @@ def after(looks: list[str | None]) -> tuple[ProductRecord | None, list[ProductCh
     changes = []
     for now, price in enumerate(looks):
         look = POT._replace(price=price) if price else Product("shop.test", "1", POT.url, is_gone=True)
-        if (found := judged(known, "spring", look, 100 + now, now)) is not None:
+        if (found := compare_product(known, "spring", look, 100 + now, now)) is not None:
             known = found.after
             changes += [found.change] if found.change else []
     return known, changes
@@ -66,7 +66,7 @@ def test_the_same_looks_again_change_nothing_but_when(looks: list[str | None]) -
     if known is None:
         return
     last = known.product if known.gone_at is None else known.product._replace(is_gone=True)
-    again = judged(known, "spring", last, known.execution, 50)
+    again = compare_product(known, "spring", last, known.execution, 50)
     assert again is None if known.gone_at is not None else again is not None
     if again is not None:
         assert (again.after, again.change) == (replace(known, seen_at=50), None)
@@ -74,8 +74,12 @@ def test_the_same_looks_again_change_nothing_but_when(looks: list[str | None]) -
 
 def test_the_difference_is_told_by_field() -> None:
     later = POT._replace(price="6", attributes={"size": "x" * 5_000, "rating": "4", "sources": ["json_ld"]})
-    assert difference(POT, later) == {"price": ["5", "6"], "color": ["red", None], "size": [None, "x" * VALUE_CHARS]}
-    assert difference(POT, POT._replace(url="http://shop.test/2")) == {}
+    assert changed_fields(POT, later) == {
+        "price": ["5", "6"],
+        "color": ["red", None],
+        "size": [None, "x" * VALUE_CHARS],
+    }
+    assert changed_fields(POT, POT._replace(url="http://shop.test/2")) == {}
 
 
 def test_kinds_of_changes() -> None:

@@ -9,7 +9,7 @@ from crawlfleet.control.composites.sharding import split
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.refusal import Code, Refusal
-from crawlfleet.scheduling.crawls.shards import bounds, shards_in
+from crawlfleet.scheduling.crawls.shards import shard_bounds, shard_count
 from crawlfleet.wire.groups import ShardBody
 from crawlfleet.wire.tasks import TaskBody
 
@@ -20,25 +20,25 @@ def template(parameters: object, **fields: object) -> TaskBody:
 
 @given(st.integers(1, 5_000), st.integers(1, 6_000))
 def test_shards_of_a_size_hold_every_value_once_in_order(length: int, size: int) -> None:
-    found = bounds(length, size=size)
+    found = shard_bounds(length, size=size)
     assert [value for start, end in found for value in range(start, end)] == list(range(length))
     assert all(end - start == size for start, end in found[:-1])
     assert 0 < found[-1][1] - found[-1][0] <= size
-    assert len(found) == shards_in(length, size=size)
+    assert len(found) == shard_count(length, size=size)
 
 
 @given(st.integers(1, 5_000), st.integers(1, 6_000))
 def test_so_many_shards_differ_by_one_value_at_most(length: int, count: int) -> None:
-    found = bounds(length, count=count)
+    found = shard_bounds(length, count=count)
     assert [value for start, end in found for value in range(start, end)] == list(range(length))
-    assert len(found) == min(count, length) == shards_in(length, count=count)
+    assert len(found) == min(count, length) == shard_count(length, count=count)
     sizes = [end - start for start, end in found]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] - sizes[-1] <= 1
 
 
 def test_nothing_has_no_shards() -> None:
-    assert bounds(0, size=5) == bounds(0, count=5) == []
+    assert shard_bounds(0, size=5) == shard_bounds(0, count=5) == []
 
 
 def test_only_the_list_differs_from_shard_to_shard() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crawlfleet.scheduling.explain.group import why
+from crawlfleet.scheduling.explain.group import explain_group
 from crawlfleet.scheduling.explain.hosts import HostWait
 from crawlfleet.scheduling.explain.task import Why
 
@@ -20,7 +20,7 @@ def wait(host: str, cause: str = "host_backoff") -> HostWait:
 def test_hosts_come_first_and_those_in_back_off_before_all() -> None:
     running = [member("processing")] * 3
     hosts = [wait("b.example", "host_budget"), wait("c.example"), wait("a.example"), wait("c.example")]
-    said = why(3, running, hosts)
+    said = explain_group(3, running, hosts)
     assert said.sentence == (
         "waits for host a.example: host_backoff; waits for host c.example: host_backoff; "
         "waits for host b.example: host_budget"
@@ -30,18 +30,18 @@ def test_hosts_come_first_and_those_in_back_off_before_all() -> None:
 
 
 def test_a_list_of_hosts_is_told_in_part() -> None:
-    said = why(1, [member("processing")], [wait(f"{letter}.example") for letter in "abcdef"])
+    said = explain_group(1, [member("processing")], [wait(f"{letter}.example") for letter in "abcdef"])
     assert said.sentence.count("waits for host") == 3
     assert len(said.data["waits_for"]) == 6
 
 
 def test_what_holds_up_most_is_told_and_work_is_no_reason_while_there_is_another() -> None:
     members = [member("processing")] * 4 + [member("no_node", "0 of 2 nodes: 2 full")] * 2 + [member("time")]
-    said = why(40, members, [])
+    said = explain_group(40, members, [])
     assert said.sentence == "2 of 40 open members: 0 of 2 nodes: 2 full"
     assert (said.data["cause"], said.data["members"]["processing"]) == ("no_node", 4)
-    assert why(4, members[:4], []).data["cause"] == "processing"
+    assert explain_group(4, members[:4], []).data["cause"] == "processing"
 
 
 def test_nothing_holds_up_a_group_without_open_members() -> None:
-    assert why(0, [], []) == Why("every member has ended", {"cause": "final", "open": 0})
+    assert explain_group(0, [], []) == Why("every member has ended", {"cause": "final", "open": 0})

@@ -9,7 +9,7 @@ from crawlfleet.model.instants import to_text
 from crawlfleet.model.requirement import Lane, Requirement
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus, Recall, TaskStatus
 from crawlfleet.model.task import TaskRecord
-from crawlfleet.scheduling.explain.task import Why, explain_placement, phrase, why
+from crawlfleet.scheduling.explain.task import Why, explain_placement, explain_task, refusal_phrase
 from crawlfleet.scheduling.placement.filters import NodeState
 from tests.node_states import node_state
 
@@ -77,7 +77,7 @@ def test_overcommit_counts_as_in_placement() -> None:
     ],
 )
 def test_words_have_phrases(refusal: str, text: str) -> None:
-    assert phrase(refusal) == text
+    assert refusal_phrase(refusal) == text
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_every_refusal_has_a_phrase_of_its_own(node: dict[str, Any]) -> None:
     found = explain_placement(asked, "p", [node_state(**{"region": "a", "resources": (("cpu", 1.0),)} | node)])
     assert found.able == 0
     (word,) = found.refusals
-    assert "_" not in phrase(word)
+    assert "_" not in refusal_phrase(word)
 
 
 LANE = Lane.of("bulk", "p", 5, BROWSER)
@@ -144,7 +144,9 @@ def ask_why(
     parents: dict[int, TaskStatus | None] | None = None,
     nodes: list[NodeState] | None = None,
 ) -> Why:
-    answer = why(task, LANE, is_queue_paused=is_queue_paused, parents=parents or {}, nodes=nodes or [], now=NOW)
+    answer = explain_task(
+        task, LANE, is_queue_paused=is_queue_paused, parents=parents or {}, nodes=nodes or [], now=NOW
+    )
     json.dumps(answer.data)
     assert answer.data["status"] == task.status.word
     return answer

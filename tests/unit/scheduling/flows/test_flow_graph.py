@@ -9,28 +9,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.errors import InvalidInput
-from crawlfleet.scheduling.flows.flow_graph import Draft, plan
+from crawlfleet.scheduling.flows.flow_graph import StepDraft, plan_steps
 
 
-def drafts(**steps: Mapping[str, Any]) -> dict[str, Draft]:
-    return {key: Draft(**{"after": {}, **step}) for key, step in steps.items()}
+def drafts(**steps: Mapping[str, Any]) -> dict[str, StepDraft]:
+    return {key: StepDraft(**{"after": {}, **step}) for key, step in steps.items()}
 
 
-def refused(steps: Mapping[str, Draft]) -> tuple[str | None, str]:
+def refused(steps: Mapping[str, StepDraft]) -> tuple[str | None, str]:
     with pytest.raises(InvalidInput) as caught:
-        plan(steps)
+        plan_steps(steps)
     return caught.value.field, caught.value.detail
 
 
 def test_parents_come_first_and_the_rest_as_it_was_written() -> None:
     steps = drafts(c={"after": {"b": "success"}}, a={}, b={"after": {"a": "always"}}, d={})
-    assert list(plan(steps)) == ["a", "d", "b", "c"]
+    assert list(plan_steps(steps)) == ["a", "d", "b", "c"]
 
 
 def test_a_step_sees_its_parents_and_the_earlier_ones_it_names() -> None:
     named = {"x": [{"$from": "steps.a.result"}]}
     steps = drafts(a={}, b={"after": {"a": "success"}}, c={"after": {"b": "success"}, "parameters": named})
-    found = plan(steps)
+    found = plan_steps(steps)
     assert (found["b"].sees, found["b"].has_references) == (frozenset("a"), False)
     assert (found["c"].sees, found["c"].has_references) == (frozenset("ab"), True)
 
@@ -57,7 +57,7 @@ def test_a_step_sees_its_parents_and_the_earlier_ones_it_names() -> None:
         (drafts(a={"parameters": {"x": {"$from": "steps", "y": 1}}}), "steps.a.task.parameters.x", "a reference is"),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_field(steps: Mapping[str, Draft], field: str, detail: str) -> None:
+def test_what_cannot_be_is_refused_with_its_field(steps: Mapping[str, StepDraft], field: str, detail: str) -> None:
     found = refused(steps)
     assert found[0] == field
     assert detail in found[1]
@@ -76,7 +76,7 @@ def test_a_cycle_is_named() -> None:
 
 def test_items_are_seen_only_by_the_parameters_of_a_fan_out() -> None:
     steps = drafts(a={"for_each": [1, 2], "parameters": {"x": {"$from": "item"}, "n": {"$from": "index"}}})
-    assert plan(steps)["a"].has_references
+    assert plan_steps(steps)["a"].has_references
     assert refused(drafts(a={"for_each": "item"}))[0] == "steps.a.for_each"
 
 
@@ -90,9 +90,9 @@ GRAPHS = st.dictionaries(
 
 @given(GRAPHS)
 def test_any_graph_is_put_in_order_or_refused(graph: dict[str, dict[str, str]]) -> None:
-    steps = {key: Draft(after) for key, after in graph.items()}
+    steps = {key: StepDraft(after) for key, after in graph.items()}
     try:
-        order = list(plan(steps))
+        order = list(plan_steps(steps))
     except InvalidInput as exc:
         if "wait for each other" in exc.detail:
             cycle = exc.detail.partition(": ")[2].split(" -> ")

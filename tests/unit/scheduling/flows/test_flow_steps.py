@@ -13,18 +13,18 @@ from crawlfleet.model.flow import Ended, FlowStatus, StepSpec, Unrun
 from crawlfleet.model.ids import IdFactory, following
 from crawlfleet.model.status import TaskStatus, is_legal
 from crawlfleet.scheduling.flows.flow_steps import (
-    Decision,
-    Fail,
+    EndUnrun,
+    FailStep,
+    FanInResult,
     FanOut,
-    Gathered,
-    NotRun,
-    Run,
+    RunStep,
+    StepDecision,
     StepState,
-    decide,
-    fitting,
+    count_fitting_results,
+    decide_step,
     flow_status,
-    gathered,
-    to_resume,
+    gather_results,
+    steps_to_resume,
 )
 
 S = TaskStatus
@@ -36,9 +36,9 @@ STOPPED = Ended(S.CANCELLED, None, "a person said so")
 TIMEOUT = Ended(S.TIMEOUT)
 
 
-def decided(ended: Mapping[str, Ended], **fields: Any) -> Decision:
+def decided(ended: Mapping[str, Ended], **fields: Any) -> StepDecision:
     spec = StepSpec(**{"after": dict.fromkeys(ended, "success"), "sees": dict.fromkeys(ended, 1), **fields})
-    return decide("me", spec, ended)
+    return decide_step("me", spec, ended)
 
 
 @pytest.mark.parametrize(
@@ -64,41 +64,41 @@ def decided(ended: Mapping[str, Ended], **fields: Any) -> Decision:
 )
 def test_an_edge_and_an_end_say_whether_a_step_runs(on: str, end: Ended, expected: Unrun | None) -> None:
     found = decided({"a": end}, after={"a": on})
-    assert found == Run(None) if expected is None else isinstance(found, NotRun) and found.unrun is expected
+    assert found == RunStep(None) if expected is None else isinstance(found, EndUnrun) and found.unrun is expected
 
 
 def test_what_is_broken_outranks_what_is_only_not_needed() -> None:
     for order in ("ab", "ba"):
         found = decided({"a": SKIPPED, "b": FAILED}, after=dict.fromkeys(order, "success"))
-        assert found == NotRun(Unrun.BROKEN, "depends on step b, which ended failed")
+        assert found == EndUnrun(Unrun.BROKEN, "depends on step b, which ended failed")
 
 
 def test_the_first_reason_is_passed_on() -> None:
-    assert decided({"a": SKIPPED}) == NotRun(Unrun.SKIPPED, "not wanted")
-    assert decided({"a": BROKEN}) == NotRun(Unrun.BROKEN, "depends on step z, which ended failed")
+    assert decided({"a": SKIPPED}) == EndUnrun(Unrun.SKIPPED, "not wanted")
+    assert decided({"a": BROKEN}) == EndUnrun(Unrun.BROKEN, "depends on step z, which ended failed")
 
 
 def test_a_condition_is_asked_after_the_edges() -> None:
-    assert decided({"a": FAILED}, when="nonsense(") == NotRun(Unrun.BROKEN, "depends on step a, which ended failed")
-    assert decided({"a": DONE}, when="steps.a.result.n == `3`") == Run(None)
-    assert decided({"a": DONE}, when="steps.a.result.n == `4`") == NotRun(
+    assert decided({"a": FAILED}, when="nonsense(") == EndUnrun(Unrun.BROKEN, "depends on step a, which ended failed")
+    assert decided({"a": DONE}, when="steps.a.result.n == `3`") == RunStep(None)
+    assert decided({"a": DONE}, when="steps.a.result.n == `4`") == EndUnrun(
         Unrun.SKIPPED, "condition of step me not met: steps.a.result.n == `4`"
     )
-    assert decided({"a": FAILED}, after={"a": "always"}, when="steps.a.status == 'failed'") == Run(None)
+    assert decided({"a": FAILED}, after={"a": "always"}, when="steps.a.status == 'failed'") == RunStep(None)
 
 
 def test_references_are_filled_where_they_stand() -> None:
     template = {"a": [{"$from": "steps.a.result.urls"}, 1], "b": {"c": {"$from": "steps.a.result.n"}}, "d": "é"}
-    assert decided({"a": DONE}, template=template) == Run('{"a":[["x","y"],1],"b":{"c":3},"d":"é"}'.encode())
+    assert decided({"a": DONE}, template=template) == RunStep('{"a":[["x","y"],1],"b":{"c":3},"d":"é"}'.encode())
 
 
 def test_a_reference_that_gives_nothing_needs_a_default() -> None:
-    assert decided({"a": DONE}, template={"x": [{"$from": "steps.a.result.nothing"}]}) == Fail(
+    assert decided({"a": DONE}, template={"x": [{"$from": "steps.a.result.nothing"}]}) == FailStep(
         "parameters.x[0]: steps.a.result.nothing gives nothing"
     )
     for default in (None, 5, {"$from": "is not looked at"}):
         found = decided({"a": DONE}, template={"x": {"$from": "steps.a.result.no", "default": default}})
-        assert isinstance(found, Run)
+        assert isinstance(found, RunStep)
         assert json.loads(found.parameters or b"") == {"x": default}
 
 
@@ -114,14 +114,14 @@ def test_a_reference_that_gives_nothing_needs_a_default() -> None:
 )
 def test_what_is_not_as_needed_fails_the_step(fields: dict[str, Any], reason: str) -> None:
     found = decided({"a": DONE}, **fields)
-    assert isinstance(found, Fail)
+    assert isinstance(found, FailStep)
     assert found.reason.startswith(reason)
 
 
 def test_parameters_that_grow_too_large_fail_the_step() -> None:
     big = Ended(S.COMPLETED, "x" * (limits.PARAMETERS_BYTES // 2))
     found = decided({"a": big}, template={"x": [{"$from": "steps.a.result"}] * 3})
-    assert isinstance(found, Fail)
+    assert isinstance(found, FailStep)
     assert "bytes; at most" in found.reason
 
 
@@ -129,7 +129,7 @@ def test_all_items_together_have_one_budget() -> None:
     big = Ended(S.COMPLETED, {"list": list(range(1_000)), "text": "x" * 60_000})
     template = {"x": {"$from": "steps.a.result.text"}, "i": {"$from": "item"}}
     found = decided({"a": big}, for_each="steps.a.result.list", max_items=1_000, template=template)
-    assert isinstance(found, Fail)
+    assert isinstance(found, FailStep)
     assert "costs more" in found.reason
 
 
@@ -147,21 +147,21 @@ def test_a_fan_out_of_the_most_items_is_within_its_budget() -> None:
 
 def test_an_empty_list_is_gathered_at_once() -> None:
     found = decided({"a": Ended(S.COMPLETED, [])}, for_each="steps.a.result", max_items=3, template={})
-    assert found == Gathered(True, b'{"results":[],"completed":0,"failed":0}')
+    assert found == FanInResult(True, b'{"results":[],"completed":0,"failed":0}')
 
 
 def test_results_are_gathered_in_order() -> None:
     items = [(S.COMPLETED, b"1"), (S.FAILED, None), (S.COMPLETED, None), (None, None)]
-    found = gathered(items, 1, allow_failures=False)
-    assert found == Gathered(
+    found = gather_results(items, 1, allow_failures=False)
+    assert found == FanInResult(
         False, b'{"results":[1,null,null,null],"completed":2,"failed":2,"cut":1}', "2 of 4 items did not complete"
     )
-    assert gathered(items, 0, allow_failures=True).is_completed
-    told = json.loads(gathered(items, 0, allow_failures=True, reasons={1: 'a "bad" end', 3: "x" * 5_000}).result)
+    assert gather_results(items, 0, allow_failures=True).is_completed
+    told = json.loads(gather_results(items, 0, allow_failures=True, reasons={1: 'a "bad" end', 3: "x" * 5_000}).result)
     assert told["reasons"] == {"1": 'a "bad" end', "3": "x" * 200}
-    assert fitting([1, 1]) == 2
-    assert fitting([1 << 19, 1 << 19, 1]) == 2
-    assert fitting([1 << 21]) == 0
+    assert count_fitting_results([1, 1]) == 2
+    assert count_fitting_results([1 << 19, 1 << 19, 1]) == 2
+    assert count_fitting_results([1 << 21]) == 0
 
 
 def test_the_whole_is_what_its_steps_are() -> None:
@@ -213,11 +213,11 @@ def played(
     ended: dict[str, Ended] = {}
     for key, after in graph.items():
         spec = StepSpec(after=after, sees=dict.fromkeys(after, 1), when="`true`" if conditions[key] else "`false`")
-        decision = decide(key, spec, {parent: ended[parent] for parent in after})
-        if isinstance(decision, NotRun):
+        decision = decide_step(key, spec, {parent: ended[parent] for parent in after})
+        if isinstance(decision, EndUnrun):
             ended[key] = Ended(S.CANCELLED, None, decision.reason, decision.unrun)
         else:
-            assert decision == Run(None)
+            assert decision == RunStep(None)
             ended[key] = Ended(outcomes[key])
     return ended
 
@@ -249,7 +249,7 @@ def test_a_resumed_flow_in_which_all_goes_well_ends_well_and_keeps_what_complete
     graph, outcomes, conditions = run
     ended = played(graph, outcomes, conditions)
     states = {key: StepState(list(after), ended[key].status, ended[key].unrun) for key, after in graph.items()}
-    again = to_resume(states)
+    again = steps_to_resume(states)
     for key, end in ended.items():
         assert end.status is not S.COMPLETED or key not in again
         if end.status is not S.COMPLETED and end.unrun is not Unrun.SKIPPED:
@@ -258,7 +258,7 @@ def test_a_resumed_flow_in_which_all_goes_well_ends_well_and_keeps_what_complete
     for key, after in graph.items():
         if key in again:
             spec = StepSpec(after=after, sees=dict.fromkeys(after, 1), when="`true`" if conditions[key] else "`false`")
-            decision = decide(key, spec, {parent: kept[parent] for parent in after})
-            is_run = not isinstance(decision, NotRun)
+            decision = decide_step(key, spec, {parent: kept[parent] for parent in after})
+            is_run = not isinstance(decision, EndUnrun)
             kept[key] = Ended(S.COMPLETED) if is_run else Ended(S.CANCELLED, None, decision.reason, decision.unrun)  # type: ignore[union-attr]
     assert flow_status((end.status, end.unrun) for end in kept.values()) is FlowStatus.COMPLETED

@@ -6,8 +6,8 @@ from collections import Counter
 from crawlfleet.model.ids import IdFactory, NodeId
 from crawlfleet.model.project import Project, Quotas, Use
 from crawlfleet.model.requirement import Lane, Requirement
-from crawlfleet.scheduling.placement.dispatch_round import Choice, Chooser, Pace, Terms
-from crawlfleet.scheduling.placement.fair_shares import SharesByRank
+from crawlfleet.scheduling.placement.dispatch_round import DispatchRound, RoundInputs, RoundLimits, RoundPlan
+from crawlfleet.scheduling.placement.fair_shares import FairSharesByRank
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.lane_order import Ageing, LaneOrder
 from crawlfleet.scheduling.placement.placer import Placer
@@ -22,7 +22,7 @@ class Pass:
     def __init__(self, *nodes: NodeState, **projects: Project) -> None:
         self.order = LaneOrder(Ageing())
         self.placer = Placer(nodes, rng=random.Random(1))
-        self.shares = SharesByRank()
+        self.shares = FairSharesByRank()
         self.projects = projects
         self.used: dict[str, Use] = {}
         self.paused: set[str] = set()
@@ -32,22 +32,22 @@ class Pass:
         self, project: str, size: int, requirement: Requirement = PLAIN, *, priority: int = 5, queue: str = "default"
     ) -> Lane:
         lane = Lane.of(queue, project, priority, requirement)
-        self.order.put(lane, self._ids.one(), size)
+        self.order.update_lane(lane, self._ids.one(), size)
         return lane
 
-    def choose(self, batch: int = 500, quantum: int = 128) -> Choice:
-        terms = Terms(self.projects, lambda project: self.used.get(project, Use()), self.paused)
+    def choose(self, batch: int = 500, quantum: int = 128) -> RoundPlan:
+        terms = RoundInputs(self.projects, lambda project: self.used.get(project, Use()), self.paused)
         self.placer.begin_pass()
-        return Chooser(self.placer, self.shares, terms, Pace(batch, quantum), lambda asked: asked).choose(
-            self.order, NOW
-        )
+        return DispatchRound(
+            self.placer, self.shares, terms, RoundLimits(batch, quantum), lambda asked: asked
+        ).plan_round(self.order, NOW)
 
 
-def counts(choice: Choice) -> dict[int, int]:
+def counts(choice: RoundPlan) -> dict[int, int]:
     return {lane: len(nodes) for lane, nodes in choice.nodes.items()}
 
 
-def nodes_of(choice: Choice) -> Counter[NodeId]:
+def nodes_of(choice: RoundPlan) -> Counter[NodeId]:
     return Counter(state.node.id for nodes in choice.nodes.values() for state in nodes)
 
 
@@ -106,7 +106,7 @@ def test_being_urgent_is_not_held_against_a_project_among_equals() -> None:
     urgent = one.lane("a", 300, priority=9)
     other = one.lane("b", 9_000)
     one.choose(batch=300)
-    one.order.put(urgent, 0, 0)
+    one.order.update_lane(urgent, 0, 0)
     plain = one.lane("a", 9_000)
     found = counts(one.choose(batch=200, quantum=10))
     assert (found[plain.id], found[other.id]) == (100, 100)

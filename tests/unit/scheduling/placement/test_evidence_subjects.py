@@ -5,13 +5,13 @@ import pytest
 from crawlfleet.control.tasks.task_content import features_in, host_in
 from crawlfleet.scheduling.placement.evidence_subjects import (
     HOST_BUCKETS,
-    HOSTS_NAMED,
-    WORDS_MOST,
+    MAX_NAMED_HOSTS,
+    MAX_WORDS,
     HostClasses,
-    asked,
-    bucket_of,
     content_subjects,
-    recorded,
+    host_bucket,
+    outcome_subjects,
+    strategy_subjects,
 )
 
 FEATURES = {"content_type": "HTML", "technologies": ["React", "webpack"], "anti_crawling": "cloudflare", "pages": 3}
@@ -35,33 +35,36 @@ def test_what_is_no_word_says_nothing(features: dict[str, Any]) -> None:
 
 
 def test_words_are_bounded() -> None:
-    assert len(content_subjects({"technologies": [f"t{n}" for n in range(100)]})) == WORDS_MOST
+    assert len(content_subjects({"technologies": [f"t{n}" for n in range(100)]})) == MAX_WORDS
 
 
 def test_each_strategy_asks_for_what_it_looks_at() -> None:
     hosts = HostClasses()
     content = (("content_type", "html"), ("technology", "react"), ("technology", "webpack"))
-    assert asked("content_based", FEATURES, "a.example", hosts) == content
-    assert asked("anti_crawling", FEATURES, "a.example", hosts) == (("bypass", "cloudflare"), ("host", "a.example"))
-    assert asked("anti_crawling", {}, None, hosts) == ()
-    assert asked("least_loaded", FEATURES, "a.example", hosts) == ()
+    assert strategy_subjects("content_based", FEATURES, "a.example", hosts) == content
+    assert strategy_subjects("anti_crawling", FEATURES, "a.example", hosts) == (
+        ("bypass", "cloudflare"),
+        ("host", "a.example"),
+    )
+    assert strategy_subjects("anti_crawling", {}, None, hosts) == ()
+    assert strategy_subjects("least_loaded", FEATURES, "a.example", hosts) == ()
 
 
 def test_hosts_beyond_the_bound_share_classes() -> None:
     hosts = HostClasses()
-    found = {hosts.subject(f"{number}.example") for number in range(10_000)}
-    assert HOSTS_NAMED < len(found) <= HOSTS_NAMED + HOST_BUCKETS
-    assert hosts.subject("0.example") == ("host", "0.example")
-    assert hosts.subject("9999.example") == bucket_of("9999.example")
+    found = {hosts.host_subject(f"{number}.example") for number in range(10_000)}
+    assert MAX_NAMED_HOSTS < len(found) <= MAX_NAMED_HOSTS + HOST_BUCKETS
+    assert hosts.host_subject("0.example") == ("host", "0.example")
+    assert hosts.host_subject("9999.example") == host_bucket("9999.example")
 
 
 def test_an_outcome_counts_for_the_host_and_for_its_bucket() -> None:
-    assert recorded({"content_type": "pdf", "anti_crawling": "captcha"}, "a.example") == (
+    assert outcome_subjects({"content_type": "pdf", "anti_crawling": "captcha"}, "a.example") == (
         ("content_type", "pdf"),
         ("host", "a.example"),
-        bucket_of("a.example"),
+        host_bucket("a.example"),
     )
-    assert recorded({}, None) == ()
+    assert outcome_subjects({}, None) == ()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from crawlfleet.model.node import Measurement, Node, NodeDescription
 from crawlfleet.model.requirement import Capability, Requirement
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus
-from crawlfleet.scheduling.placement.filters import Ask, NodeState, first_refusal, is_full_word, tasks_fit
+from crawlfleet.scheduling.placement.filters import Ask, NodeState, count_fitting, first_refusal, is_full_word
 from tests.node_states import node_state
 
 
@@ -151,7 +151,7 @@ def test_how_many_tasks_fit(
     held: int, reserved_cpu: float, resources: tuple[tuple[str, float], ...], overcommit: float, fit: int
 ) -> None:
     state = node_state(slots=4, held=held, resources=(("cpu", 2.0),), reserved={"cpu": reserved_cpu})
-    assert tasks_fit(state, ask(resources=resources, overcommit=overcommit)) == fit
+    assert count_fitting(state, ask(resources=resources, overcommit=overcommit)) == fit
 
 
 def test_the_measurement_of_the_record_serves_when_there_is_no_newer_one() -> None:

@@ -23,14 +23,14 @@ def lane(name: str = "default", priority: int = 5, project: str = "p", **asks: A
 
 def in_order(order: LaneOrder, now: int = NOW) -> list[Lane]:
     """Of one project."""
-    return [ready.lane for _, projects in order.ranks(now) for row in projects.values() for _, _, ready in row]
+    return [ready.lane for _, projects in order.lanes_by_rank(now) for row in projects.values() for _, _, ready in row]
 
 
 def ordered(*lanes: tuple[Lane, int], size: int = 1) -> LaneOrder:
     """Lanes and how long the oldest of each has waited, in milliseconds."""
     order = LaneOrder(AGEING)
     for number, (one, waited_ms) in enumerate(lanes):
-        order.put(one, id_made(NOW - waited_ms, boot=number), size)
+        order.update_lane(one, id_made(NOW - waited_ms, boot=number), size)
     return order
 
 
@@ -94,15 +94,15 @@ def test_what_can_wait_never_comes_level_with_the_most_urgent() -> None:
         lane("b", priority=9, preemptible=True),
     )
     order = ordered((can_wait, 99 * MINUTE), (nine, 0), (fresh, 99 * MINUTE))
-    assert [(rank, len(rows["p"])) for rank, rows in order.ranks(NOW)] == [(9, 2), (8, 1)]
+    assert [(rank, len(rows["p"])) for rank, rows in order.lanes_by_rank(NOW)] == [(9, 2), (8, 1)]
     assert in_order(order)[-1] == can_wait
 
 
 def test_lanes_rise_while_they_wait() -> None:
     one, ten = lane(priority=1), lane(priority=10)
     order = ordered((one, 0))
-    assert [rank for rank, _ in order.ranks(NOW)] == [1]
-    order.put(ten, id_made(NOW + 9 * MINUTE), 1)
+    assert [rank for rank, _ in order.lanes_by_rank(NOW)] == [1]
+    order.update_lane(ten, id_made(NOW + 9 * MINUTE), 1)
     assert in_order(order, NOW + 9 * MINUTE) == [one, ten]
     assert in_order(order, NOW) == [ten, one], "a clock that was set back takes the age away again"
 
@@ -110,10 +110,10 @@ def test_lanes_rise_while_they_wait() -> None:
 def test_a_lane_without_tasks_leaves() -> None:
     first, second = lane("a"), lane("b")
     order = ordered((first, 10), (second, 0))
-    order.put(first, 0, 0)
-    order.put(lane("never seen"), 0, 0)
-    order.remove(second.id)
-    order.remove(second.id)
+    order.update_lane(first, 0, 0)
+    order.update_lane(lane("never seen"), 0, 0)
+    order.remove_lane(second.id)
+    order.remove_lane(second.id)
     assert in_order(order) == []
     assert (len(order), list(order), order.classes) == (0, [], {})
 
@@ -121,21 +121,21 @@ def test_a_lane_without_tasks_leaves() -> None:
 def test_a_lane_stands_where_its_oldest_task_puts_it() -> None:
     first, second = lane("a"), lane("b")
     order = ordered((first, 30), (second, 20), size=2)
-    order.put(first, id_made(NOW - 10), 1)
+    order.update_lane(first, id_made(NOW - 10), 1)
     assert in_order(order) == [second, first]
-    order.put(second, id_made(NOW - 20, boot=1), 7)
+    order.update_lane(second, id_made(NOW - 20, boot=1), 7)
     assert {ready.lane.queue: ready.size for ready in order} == {"a": 1, "b": 7}
 
 
 def test_projects_of_a_rank_stand_beside_each_other() -> None:
     order = ordered((lane(project="p"), 0), (lane(project="q"), 5), (lane(project="q", priority=9), 0))
-    assert [(rank, sorted(projects)) for rank, projects in order.ranks(NOW)] == [(9, ["q"]), (5, ["p", "q"])]
+    assert [(rank, sorted(projects)) for rank, projects in order.lanes_by_rank(NOW)] == [(9, ["q"]), (5, ["p", "q"])]
 
 
 def test_the_classes_that_wait_are_counted() -> None:
     order = ordered((lane("a"), 0), (lane("b"), 0))
     assert list(order.classes.values()) == [2]
-    order.remove(lane("a").id)
+    order.remove_lane(lane("a").id)
     assert list(order.classes.values()) == [1]
     order.clear()
     assert not order.classes
@@ -146,14 +146,14 @@ def test_classes_that_say_what_they_are_about_are_known_as_long_as_they_wait() -
     about: dict[str, Any] = {"subjects": (("host", "shop.example"),)}
     one, other, plain = lane("a", **about), lane("b", **about), lane("c")
     order = ordered((one, 0), (other, 0), (plain, 0))
-    assert list(order.about.values()) == [one.requirement]
-    order.remove(one.id)
-    assert order.about
-    order.put(other, 0, 0)
-    assert not order.about
-    order.put(one, id_made(NOW), 1)
+    assert list(order.subject_requirements.values()) == [one.requirement]
+    order.remove_lane(one.id)
+    assert order.subject_requirements
+    order.update_lane(other, 0, 0)
+    assert not order.subject_requirements
+    order.update_lane(one, id_made(NOW), 1)
     order.clear()
-    assert not order.about
+    assert not order.subject_requirements
 
 
 def test_order_does_not_depend_on_how_the_lanes_came_in() -> None:

@@ -24,34 +24,34 @@ def ids(states: list[NodeState]) -> list[int]:
 
 
 def test_no_node_takes_nothing() -> None:
-    assert placer().place(PLAIN, "p", 5) == []
-    assert placer().room(PLAIN, "p") == 0
+    assert placer().place_tasks(PLAIN, "p", 5) == []
+    assert placer().count_fitting(PLAIN, "p") == 0
 
 
 @pytest.mark.parametrize("count", [0, -1])
 def test_nothing_asked_changes_nothing(count: int) -> None:
     node = node_state()
-    assert placer(node).place(PLAIN, "p", count) == []
+    assert placer(node).place_tasks(PLAIN, "p", count) == []
     assert node.held == 0
 
 
 def test_slots_fill_and_then_no_more() -> None:
     nodes = [node_state(1, slots=3, held=1), node_state(2, slots=2)]
     passing = placer(*nodes)
-    assert passing.room(PLAIN, "p") == 4
-    assert Counter(ids(passing.place(PLAIN, "p", 10))) == {1: 2, 2: 2}
+    assert passing.count_fitting(PLAIN, "p") == 4
+    assert Counter(ids(passing.place_tasks(PLAIN, "p", 10))) == {1: 2, 2: 2}
     assert [node.held for node in nodes] == [3, 2]
-    assert passing.room(PLAIN, "p") == 0
-    assert passing.place(PLAIN, "p", 1) == []
+    assert passing.count_fitting(PLAIN, "p") == 0
+    assert passing.place_tasks(PLAIN, "p", 1) == []
 
 
 def test_overcommit_never_touches_slots() -> None:
-    assert len(placer(node_state(slots=3), overcommit=5.0).place(PLAIN, "p", 100)) == 3
+    assert len(placer(node_state(slots=3), overcommit=5.0).place_tasks(PLAIN, "p", 100)) == 3
 
 
 def test_a_task_without_a_request_reserves_nothing_but_a_slot() -> None:
     node = node_state(resources=(("cpu", 1.0),), reserved={"cpu": 1.0})
-    assert len(placer(node).place(PLAIN, "p", 2)) == 2
+    assert len(placer(node).place_tasks(PLAIN, "p", 2)) == 2
     assert node.reserved == {"cpu": 1.0}
 
 
@@ -59,13 +59,13 @@ def test_a_task_without_a_request_reserves_nothing_but_a_slot() -> None:
 def test_resources_are_reserved_up_to_the_overcommit(overcommit: float, fits: int) -> None:
     node = node_state(slots=10, resources=(("cpu", 2.0),))
     passing = placer(node, overcommit=overcommit)
-    assert passing.room(ONE_CPU, "p") == fits
-    assert len(passing.place(ONE_CPU, "p", 10)) == fits
+    assert passing.count_fitting(ONE_CPU, "p") == fits
+    assert len(passing.place_tasks(ONE_CPU, "p", 10)) == fits
     assert node.reserved.get("cpu", 0.0) == fits
 
 
 def test_a_resource_no_node_declared_counts_as_none() -> None:
-    assert placer(node_state()).place(ONE_CPU, "p", 1) == []
+    assert placer(node_state()).place_tasks(ONE_CPU, "p", 1) == []
 
 
 def test_only_nodes_that_would_do_are_used() -> None:
@@ -77,63 +77,64 @@ def test_only_nodes_that_would_do_are_used() -> None:
         node_state(5, cluster_project="other"),
         node_state(6),
     ]
-    assert ids(placer(*nodes).place(PLAIN, "p", 2)) == [6, 6]
+    assert ids(placer(*nodes).place_tasks(PLAIN, "p", 2)) == [6, 6]
 
 
 def test_a_reserved_cluster_serves_its_own_project() -> None:
     passing = placer(node_state(1, cluster_project="own"))
-    assert passing.place(PLAIN, "p", 1) == []
-    assert ids(passing.place(PLAIN, "own", 1)) == [1]
+    assert passing.place_tasks(PLAIN, "p", 1) == []
+    assert ids(passing.place_tasks(PLAIN, "own", 1)) == [1]
 
 
 def test_classes_share_the_nodes_and_see_what_the_other_took() -> None:
     nodes = [node_state(n, slots=4, resources=(("cpu", 2.0),)) for n in (1, 2)]
     passing = placer(*nodes)
-    passing.place(PLAIN, "p", 2)
-    assert Counter(ids(passing.place(ONE_CPU, "p", 3))) in ({1: 2, 2: 1}, {1: 1, 2: 2})
-    assert len(passing.place(PLAIN, "q", 9)) == 3
+    passing.place_tasks(PLAIN, "p", 2)
+    assert Counter(ids(passing.place_tasks(ONE_CPU, "p", 3))) in ({1: 2, 2: 1}, {1: 1, 2: 2})
+    assert len(passing.place_tasks(PLAIN, "q", 9)) == 3
     assert [node.held for node in nodes] == [4, 4]
-    assert passing.place(ONE_CPU, "p", 1) == []
+    assert passing.place_tasks(ONE_CPU, "p", 1) == []
 
 
 def test_prices_are_looked_at_again_when_another_class_took_a_place() -> None:
     shop = Requirement("shop")
     nodes = [node_state(1, slots=10, task_types=("web_crawl", "shop")), node_state(2, slots=10)]
     passing = placer(*nodes)
-    passing.place(PLAIN, "p", 2)
-    passing.place(shop, "p", 6)
-    assert ids(passing.place(PLAIN, "p", 6)) == [2] * 6
+    passing.place_tasks(PLAIN, "p", 2)
+    passing.place_tasks(shop, "p", 6)
+    assert ids(passing.place_tasks(PLAIN, "p", 6)) == [2] * 6
 
 
 def test_undo_gives_back_slots_and_resources() -> None:
     node = node_state(slots=2, resources=(("cpu", 2.0),))
     passing = placer(node)
-    assert len(passing.place(ONE_CPU, "p", 2)) == 2
-    assert passing.place(ONE_CPU, "p", 1) == []
-    passing.give_back([(node.node.id, ONE_CPU)])
+    assert len(passing.place_tasks(ONE_CPU, "p", 2)) == 2
+    assert passing.place_tasks(ONE_CPU, "p", 1) == []
+    passing.release_tasks([(node.node.id, ONE_CPU)])
     assert (node.held, node.reserved) == (1, {"cpu": 1.0})
-    assert passing.room(ONE_CPU, "p") == 1
-    assert ids(passing.place(ONE_CPU, "p", 5)) == [1]
+    assert passing.count_fitting(ONE_CPU, "p") == 1
+    assert ids(passing.place_tasks(ONE_CPU, "p", 5)) == [1]
 
 
 def test_undo_reopens_a_node_that_was_full_when_a_class_first_looked() -> None:
     node = node_state(slots=1)
     passing = placer(node)
-    passing.place(PLAIN, "p", 1)
-    assert passing.room(PLAIN, "q") == 0
-    passing.give_back([(node.node.id, PLAIN)])
-    assert passing.room(PLAIN, "q") == 1
+    passing.place_tasks(PLAIN, "p", 1)
+    assert passing.count_fitting(PLAIN, "q") == 0
+    passing.release_tasks([(node.node.id, PLAIN)])
+    assert passing.count_fitting(PLAIN, "q") == 1
 
 
 def test_giving_back_never_goes_below_nothing() -> None:
     node = node_state(resources=(("cpu", 2.0),))
-    placer(node).give_back([(node.node.id, ONE_CPU)] * 3)
+    placer(node).release_tasks([(node.node.id, ONE_CPU)] * 3)
     assert (node.held, node.reserved) == (0, {})
 
 
 def test_single_tasks_on_idle_nodes_do_not_all_go_to_the_first() -> None:
     first = {
-        ids(placer(*(node_state(n) for n in range(1, 9)), seed=seed).place(PLAIN, "p", 1))[0] for seed in range(40)
+        ids(placer(*(node_state(n) for n in range(1, 9)), seed=seed).place_tasks(PLAIN, "p", 1))[0]
+        for seed in range(40)
     }
     assert len(first) > 4
 
@@ -141,7 +142,7 @@ def test_single_tasks_on_idle_nodes_do_not_all_go_to_the_first() -> None:
 def test_the_same_chance_gives_the_same_plan() -> None:
     def plan() -> list[int]:
         nodes = (node_state(n, slots=n % 5 + 1) for n in range(1, 30))
-        return ids(placer(*nodes, seed=9).place(PLAIN, "p", 50))
+        return ids(placer(*nodes, seed=9).place_tasks(PLAIN, "p", 50))
 
     assert plan() == plan()
 
@@ -149,13 +150,13 @@ def test_the_same_chance_gives_the_same_plan() -> None:
 def test_an_unknown_strategy_falls_back_to_the_default_and_is_reported() -> None:
     odd = Requirement("web_crawl", strategy="astrology")
     passing = placer(node_state(1, held=1), node_state(2), default_strategy="least_tasks")
-    assert ids(passing.place(odd, "p", 1)) == [2]
+    assert ids(passing.place_tasks(odd, "p", 1)) == [2]
     assert passing.unknown_strategies == {"astrology"}
 
 
 def test_an_unknown_default_falls_back_too() -> None:
     passing = placer(node_state(1), default_strategy="nonsense")
-    assert ids(passing.place(PLAIN, "p", 1)) == [1]
+    assert ids(passing.place_tasks(PLAIN, "p", 1)) == [1]
     assert passing.unknown_strategies == {"nonsense"}
 
 
@@ -169,7 +170,7 @@ def test_a_strategy_of_ones_own_is_a_small_class() -> None:
 
     nodes = [node_state(n, slots=1) for n in (1, 2, 3)]
     own = Placer(nodes, rng=random.Random(1), strategies={**BUILT_IN, "highest": HighestId})
-    assert ids(own.place(Requirement("web_crawl", strategy="highest"), "p", 3)) == [3, 2, 1]
+    assert ids(own.place_tasks(Requirement("web_crawl", strategy="highest"), "p", 3)) == [3, 2, 1]
 
 
 def test_five_hundred_tasks_over_a_hundred_nodes_take_no_time() -> None:
@@ -177,7 +178,7 @@ def test_five_hundred_tasks_over_a_hundred_nodes_take_no_time() -> None:
         nodes = [node_state(n, slots=16) for n in range(1, 101)]
         passing = placer(*nodes, seed=seed)
         begun_at = time.perf_counter()
-        assert len(passing.place(PLAIN, "p", 500)) == 500
+        assert len(passing.place_tasks(PLAIN, "p", 500)) == 500
         return time.perf_counter() - begun_at
 
     # Measured 0.6 ms; the bound is wide so that a loaded machine does not fail it, and a loop per task still does.

@@ -11,7 +11,13 @@ from crawlfleet.model.project import Project, Quotas, Use
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ClusterStatus, NodeStatus
 from crawlfleet.scheduling.placement.filters import NodeState
-from crawlfleet.scheduling.placement.preemption import Held, Room, Rules, Waiting, make_room
+from crawlfleet.scheduling.placement.preemption import (
+    FreedCapacity,
+    PreemptibleTask,
+    PreemptionRules,
+    WaitingLane,
+    plan_preemptions,
+)
 from crawlfleet.scheduling.placement.shared_machines import share_machines
 from crawlfleet.scheduling.quotas.project_quota import Allowance
 from tests.node_states import node_state
@@ -24,27 +30,29 @@ def full(node: int = 1, slots: int = 2, **fields: Any) -> NodeState:
     return node_state(node, slots=slots, held=slots, **fields)
 
 
-def low(task: int, node: int = 1, *, since: int = 0, priority: int = 1, times: int = 0, cpu: float = 0.0) -> Held:
+def low(
+    task: int, node: int = 1, *, since: int = 0, priority: int = 1, times: int = 0, cpu: float = 0.0
+) -> PreemptibleTask:
     asked = Requirement("web_crawl", resources=(("cpu", cpu),), preemptible=True) if cpu else SMALL
-    return Held(task, node, asked, priority, priority, since, times)
+    return PreemptibleTask(task, node, asked, priority, priority, since, times)
 
 
-def high(size: int = 1, *, lane: int = 1, priority: int = 10, cpu: float = 0.0, waited_s: float = 5.0) -> Waiting:
+def high(size: int = 1, *, lane: int = 1, priority: int = 10, cpu: float = 0.0, waited_s: float = 5.0) -> WaitingLane:
     asked = Requirement("web_crawl", resources=(("cpu", cpu),)) if cpu else URGENT
-    return Waiting(lane, asked, "p", priority, priority, size, waited_s)
+    return WaitingLane(lane, asked, "p", priority, priority, size, waited_s)
 
 
 def chosen(
-    waiting: list[Waiting], nodes: list[NodeState], held: list[Held], budget: int = 10, **rules: Any
-) -> list[Room]:
-    return make_room(waiting, nodes, held, [], budget=budget, rules=Rules(**rules))
+    waiting: list[WaitingLane], nodes: list[NodeState], held: list[PreemptibleTask], budget: int = 10, **rules: Any
+) -> list[FreedCapacity]:
+    return plan_preemptions(waiting, nodes, held, [], budget=budget, rules=PreemptionRules(**rules))
 
 
 def allowed(**quotas: float) -> dict[str, Allowance]:
     return {"p": Allowance(Project("p", quotas=Quotas(**quotas)), Use())}  # type: ignore[arg-type]
 
 
-def tasks(rooms: list[Room]) -> list[list[int]]:
+def tasks(rooms: list[FreedCapacity]) -> list[list[int]]:
     return [[victim.task for victim in room.victims] for room in rooms]
 
 
@@ -72,7 +80,7 @@ def test_each_room_is_for_one_task_of_the_lane() -> None:
     ],
     ids=["equal", "gap", "impatient", "often", "not preemptible", "wrong type", "too large"],
 )
-def test_nobody_goes(waiting: list[Waiting], held: list[Held]) -> None:
+def test_nobody_goes(waiting: list[WaitingLane], held: list[PreemptibleTask]) -> None:
     assert chosen(waiting, [full(resources=(("cpu", 4.0),))], held) == []
 
 
@@ -114,13 +122,13 @@ def test_a_node_whose_slots_were_lowered_has_to_lose_more() -> None:
 
 def test_what_is_stopping_already_counts_as_room() -> None:
     nodes, held = [full()], [low(1)]
-    assert make_room([high()], nodes, held, [(1, SMALL)], budget=10) == []
-    assert tasks(make_room([high(2)], [full()], held, [(1, SMALL)], budget=10)) == [[1]]
+    assert plan_preemptions([high()], nodes, held, [(1, SMALL)], budget=10) == []
+    assert tasks(plan_preemptions([high(2)], [full()], held, [(1, SMALL)], budget=10)) == [[1]]
 
 
 def test_nobody_goes_when_the_room_would_be_another_s() -> None:
     """It was submitted long ago and ranks first by its age; it cannot have anybody stopped itself."""
-    old = Waiting(5, URGENT, "p", 1, 10, 1, 900.0)
+    old = WaitingLane(5, URGENT, "p", 1, 10, 1, 900.0)
     assert chosen([old, high()], [full()], [low(1)]) == []
     elsewhere = old._replace(requirement=Requirement("other"))
     assert tasks(chosen([elsewhere, high()], [full()], [low(1)])) == [[1]]
@@ -135,21 +143,21 @@ def test_the_budget_is_for_all_together() -> None:
 def test_nobody_is_stopped_for_what_a_quota_holds_back() -> None:
     held = [low(1, since=10), low(2, since=20)]
     waiting = [high(5), high(5, lane=2, priority=9)]
-    rooms = make_room(waiting, [full()], held, [], budget=10, allowances=allowed(running=1))
+    rooms = plan_preemptions(waiting, [full()], held, [], budget=10, allowances=allowed(running=1))
     assert [(room.lane, [victim.task for victim in room.victims]) for room in rooms] == [(1, [2])]
-    assert make_room(waiting, [full()], held, [], budget=10, allowances=allowed(running=0)) == []
+    assert plan_preemptions(waiting, [full()], held, [], budget=10, allowances=allowed(running=0)) == []
 
 
 def test_what_finds_no_room_uses_up_no_quota() -> None:
-    nowhere = Waiting(3, Requirement("nobody runs it"), "p", 10, 10, 5, 5.0)
-    rooms = make_room([nowhere, high()], [full()], [low(1)], [], budget=10, allowances=allowed(running=1))
+    nowhere = WaitingLane(3, Requirement("nobody runs it"), "p", 10, 10, 5, 5.0)
+    rooms = plan_preemptions([nowhere, high()], [full()], [low(1)], [], budget=10, allowances=allowed(running=1))
     assert tasks(rooms) == [[1]]
 
 
 def test_resources_that_are_promised_more_than_once_are_room() -> None:
     nodes = [full(resources=(("cpu", 2.0),), reserved={"cpu": 2.0})]
     waiting, held = [high(cpu=2.0)], [low(1, cpu=1.0), low(2, cpu=1.0, since=1)]
-    assert tasks(make_room(waiting, nodes, held, [], budget=10, overcommit=1.5)) == [[2]]
+    assert tasks(plan_preemptions(waiting, nodes, held, [], budget=10, overcommit=1.5)) == [[2]]
 
 
 def test_agents_of_one_machine_stay_on_one_account() -> None:
@@ -160,6 +168,6 @@ def test_agents_of_one_machine_stay_on_one_account() -> None:
     ]
     share_machines(nodes)
     held = [low(1, 1, since=9, cpu=1.0), low(2, 2, cpu=3.0)]
-    rooms = make_room([high(2, cpu=2.0)], nodes, held, [], budget=10)
+    rooms = plan_preemptions([high(2, cpu=2.0)], nodes, held, [], budget=10)
     assert tasks(rooms) == [[2], [1]], "what the one leaves of its cores is there for the other"
     assert nodes[0].reserved is nodes[1].reserved

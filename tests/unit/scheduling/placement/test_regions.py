@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.scheduling.placement.regions import EARTH_KM, USUAL_REGIONS, Place, Regions, distance_km
+from crawlfleet.scheduling.placement.regions import DEFAULT_REGIONS, EARTH_KM, Location, Regions, distance_km
 
 
-def at(name: str) -> Place:
-    place = USUAL_REGIONS.find(name)
+def at(name: str) -> Location:
+    place = DEFAULT_REGIONS.find_location(name)
     assert place is not None, name
     return place
 
@@ -46,7 +46,7 @@ def test_usual_names_are_known(name: str, country: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "mars", "sa-mars", "me-mars", "xx-north", "-", "a" * 10_000])
 def test_other_names_are_nowhere(name: str) -> None:
-    assert USUAL_REGIONS.find(name) is None
+    assert DEFAULT_REGIONS.find_location(name) is None
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def test_distances_are_those_on_the_globe(one: str, other: str, km: float) -> No
     assert distance_km(at(one), at(other)) == pytest.approx(km, rel=0.03, abs=30)
 
 
-places = st.builds(Place, st.just(""), st.floats(-90, 90), st.floats(-180, 180))
+places = st.builds(Location, st.just(""), st.floats(-90, 90), st.floats(-180, 180))
 
 
 @given(places, places)
-def test_a_distance_is_the_same_both_ways_and_never_more_than_half_round(one: Place, other: Place) -> None:
+def test_a_distance_is_the_same_both_ways_and_never_more_than_half_round(one: Location, other: Location) -> None:
     there, back = distance_km(one, other), distance_km(other, one)
     assert there == pytest.approx(back, abs=1e-6)
     assert 0 <= there <= math.pi * EARTH_KM + 1e-6
@@ -76,7 +76,7 @@ def test_a_distance_is_the_same_both_ways_and_never_more_than_half_round(one: Pl
 
 
 def test_an_installation_adds_regions_and_says_otherwise_of_usual_ones() -> None:
-    own = Regions({"Cellar 1": Place("at", 48.0, 16.0), "us-east-1": Place("ca", 45.0, -73.0)})
-    assert own.find("cellar-1") == Place("at", 48.0, 16.0)
-    assert own.find("us-east-1a") == Place("ca", 45.0, -73.0)
-    assert own.find("us-east-2") == at("us-east-2")
+    own = Regions({"Cellar 1": Location("at", 48.0, 16.0), "us-east-1": Location("ca", 45.0, -73.0)})
+    assert own.find_location("cellar-1") == Location("at", 48.0, 16.0)
+    assert own.find_location("us-east-1a") == Location("ca", 45.0, -73.0)
+    assert own.find_location("us-east-2") == at("us-east-2")

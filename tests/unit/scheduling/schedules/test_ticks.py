@@ -13,7 +13,7 @@ from crawlfleet.errors import InvalidInput
 from crawlfleet.model.instants import Instant, from_text
 from crawlfleet.model.schedule import CatchUp, Overlap, Schedule, Timing
 from crawlfleet.scheduling.schedules import ticks
-from crawlfleet.scheduling.schedules.ticks import BUSY, QUEUED, Turn, turn
+from crawlfleet.scheduling.schedules.ticks import BUSY, QUEUED, OverlapDecision, resolve_overlap
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -24,7 +24,7 @@ NOW = from_text("2026-01-01T00:00:00Z")
 def walls(expression: str, zone: str, day: str, count: int) -> list[str]:
     """What the clock on the wall shows, from the beginning of the day on."""
     begin = round(datetime.fromisoformat(day).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1000)
-    found = islice(ticks.ticks(Timing(cron=expression, time_zone=zone), begin, begin - 1), count)
+    found = islice(ticks.nominal_ticks(Timing(cron=expression, time_zone=zone), begin, begin - 1), count)
     return [datetime.fromtimestamp(at / 1000, ZoneInfo(zone)).strftime("%d %H:%M %Z") for at in found]
 
 
@@ -53,11 +53,11 @@ def test_a_shift_of_half_an_hour_loses_nothing() -> None:
 
 
 def test_an_interval_counts_from_its_anchor_and_a_beginning_is_its_first_tick() -> None:
-    assert list(islice(ticks.ticks(Timing(every_s=90), NOW, NOW), 2)) == [NOW + 90_000, NOW + 180_000]
+    assert list(islice(ticks.nominal_ticks(Timing(every_s=90), NOW, NOW), 2)) == [NOW + 90_000, NOW + 180_000]
     later = NOW + HOUR_MS
-    assert next(ticks.ticks(Timing(every_s=90, starts_at=later), later, NOW)) == later
+    assert next(ticks.nominal_ticks(Timing(every_s=90, starts_at=later), later, NOW)) == later
     ending = Timing(every_s=90, ends_at=NOW + 180_000)
-    assert list(ticks.ticks(ending, NOW, NOW)) == [NOW + 90_000, NOW + 180_000]
+    assert list(ticks.nominal_ticks(ending, NOW, NOW)) == [NOW + 90_000, NOW + 180_000]
 
 
 BAD_TIMES: list[tuple[Timing, str]] = [
@@ -90,7 +90,7 @@ BAD_TIMES: list[tuple[Timing, str]] = [
 @pytest.mark.parametrize(("timing", "field"), BAD_TIMES)
 def test_what_is_no_time_to_come_is_refused_by_name(timing: Timing, field: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        ticks.check(timing, NOW, NOW)
+        ticks.check_timing(timing, NOW, NOW)
     assert refused.value.field == field
 
 
@@ -98,7 +98,7 @@ def test_what_is_no_time_to_come_is_refused_by_name(timing: Timing, field: str) 
     "expression", ["0 0 29 2 *", "0 0 L * *", "0 9 * * MON-FRI", "0 0 * 2 MON#5", "*/5 0-6 1,15 * *"]
 )
 def test_rare_and_odd_expressions_are_taken(expression: str) -> None:
-    ticks.check(Timing(cron=expression, time_zone="Europe/Berlin"), NOW, NOW)
+    ticks.check_timing(Timing(cron=expression, time_zone="Europe/Berlin"), NOW, NOW)
 
 
 def every_minute(catch_up: CatchUp, **fields: object) -> Schedule:
@@ -111,14 +111,14 @@ def every_minute(catch_up: CatchUp, **fields: object) -> Schedule:
 
 @pytest.mark.parametrize("catch_up", CatchUp)
 def test_a_tick_in_time_fires_whatever_the_policy(catch_up: CatchUp) -> None:
-    plan = ticks.plan(every_minute(catch_up), NOW + MINUTE_MS + 5_000)
+    plan = ticks.plan_ticks(every_minute(catch_up), NOW + MINUTE_MS + 5_000)
     assert (plan.ticks, plan.missed, plan.next_at) == ([NOW + MINUTE_MS], None, NOW + 2 * MINUTE_MS)
 
 
 def test_nothing_is_due_before_its_time_or_while_paused() -> None:
-    early = ticks.plan(every_minute(CatchUp.ALL), NOW + MINUTE_MS - 1)
+    early = ticks.plan_ticks(every_minute(CatchUp.ALL), NOW + MINUTE_MS - 1)
     assert (early.ticks, early.fired_until) == ((), NOW)
-    assert ticks.plan(every_minute(CatchUp.ALL, next_at=None, due_at=None), NOW + HOUR_MS).ticks == ()
+    assert ticks.plan_ticks(every_minute(CatchUp.ALL, next_at=None, due_at=None), NOW + HOUR_MS).ticks == ()
 
 
 def minutes(*numbers: int) -> list[Instant]:
@@ -127,7 +127,7 @@ def minutes(*numbers: int) -> list[Instant]:
 
 def test_missed_ticks_by_policy() -> None:
     late = NOW + 5 * MINUTE_MS + 1
-    plans = {catch_up: ticks.plan(every_minute(catch_up), late) for catch_up in CatchUp}
+    plans = {catch_up: ticks.plan_ticks(every_minute(catch_up), late) for catch_up in CatchUp}
     assert plans[CatchUp.ALL].ticks == minutes(1, 2, 3, 4, 5)
     assert plans[CatchUp.ALL].missed is None
     # The newest has just come: that one is in time.
@@ -142,14 +142,14 @@ def test_what_came_too_late_is_left_out_only_where_that_is_wanted() -> None:
     first = NOW + DAY_MS
     for catch_up, fired in ((CatchUp.SKIP, []), (CatchUp.ONE, [first]), (CatchUp.ALL, [first])):
         schedule = every_minute(catch_up, timing=daily, next_at=first, due_at=first)
-        plan = ticks.plan(schedule, first + HOUR_MS)
+        plan = ticks.plan_ticks(schedule, first + HOUR_MS)
         assert list(plan.ticks) == fired
         assert plan.missed == (None if fired else (first, first))
-        assert ticks.plan(schedule, first + ticks.GRACE_MS).ticks == [first]
+        assert ticks.plan_ticks(schedule, first + ticks.GRACE_MS).ticks == [first]
 
 
 def test_only_so_many_are_caught_up_and_they_are_the_newest() -> None:
-    plan = ticks.plan(every_minute(CatchUp.ALL), NOW + 365 * DAY_MS)
+    plan = ticks.plan_ticks(every_minute(CatchUp.ALL), NOW + 365 * DAY_MS)
     assert len(plan.ticks) == 1_000
     assert plan.ticks[-1] == NOW + 365 * DAY_MS
     assert plan.missed == (NOW + MINUTE_MS, plan.ticks[0] - MINUTE_MS)
@@ -157,7 +157,7 @@ def test_only_so_many_are_caught_up_and_they_are_the_newest() -> None:
 
 def test_next_runs_begin_with_the_one_whose_jitter_is_not_over() -> None:
     timing = Timing(every_s=60, jitter_s=60)
-    coming = ticks.upcoming(7, timing, NOW, NOW)
+    coming = ticks.next_tick(7, timing, NOW, NOW)
     assert coming.at is not None
     assert coming.due_at is not None
     assert coming.at < coming.due_at
@@ -169,14 +169,18 @@ def test_next_runs_begin_with_the_one_whose_jitter_is_not_over() -> None:
 
 def test_turns_by_overlap() -> None:
     one, two, three = NOW, NOW + 1, NOW + 2
-    assert turn(Overlap.ALLOW, [one, two], is_busy=True) == Turn([one, two])
-    assert turn(Overlap.SKIP, [one, two], is_busy=True) == Turn(skipped=[(one, BUSY), (two, BUSY)])
-    assert turn(Overlap.SKIP, [one, two], is_busy=False) == Turn([one], None, [(two, BUSY)])
-    assert turn(Overlap.QUEUE, [one, two], is_busy=True) == Turn((), one, [(two, QUEUED)])
-    assert turn(Overlap.QUEUE, [one, two, three], is_busy=False) == Turn([one], two, [(three, QUEUED)])
-    assert turn(Overlap.QUEUE, [one], is_busy=False) == Turn([one], skipped=[])
-    cancelling = turn(Overlap.CANCEL_PREVIOUS, [one, two], is_busy=True)
+    assert resolve_overlap(Overlap.ALLOW, [one, two], is_busy=True) == OverlapDecision([one, two])
+    assert resolve_overlap(Overlap.SKIP, [one, two], is_busy=True) == OverlapDecision(
+        skipped=[(one, BUSY), (two, BUSY)]
+    )
+    assert resolve_overlap(Overlap.SKIP, [one, two], is_busy=False) == OverlapDecision([one], None, [(two, BUSY)])
+    assert resolve_overlap(Overlap.QUEUE, [one, two], is_busy=True) == OverlapDecision((), one, [(two, QUEUED)])
+    assert resolve_overlap(Overlap.QUEUE, [one, two, three], is_busy=False) == OverlapDecision(
+        [one], two, [(three, QUEUED)]
+    )
+    assert resolve_overlap(Overlap.QUEUE, [one], is_busy=False) == OverlapDecision([one], skipped=[])
+    cancelling = resolve_overlap(Overlap.CANCEL_PREVIOUS, [one, two], is_busy=True)
     assert (cancelling.fired, cancelling.is_cancelling, len(cancelling.skipped)) == ([two], True, 1)
-    assert not turn(Overlap.CANCEL_PREVIOUS, [one], is_busy=False).is_cancelling
+    assert not resolve_overlap(Overlap.CANCEL_PREVIOUS, [one], is_busy=False).is_cancelling
     for overlap in Overlap:
-        assert turn(overlap, [], is_busy=True) == Turn([])
+        assert resolve_overlap(overlap, [], is_busy=True) == OverlapDecision([])

@@ -39,7 +39,9 @@ HOST = Park(5_000, ParkCause.HOST_BACKOFF, "a.example")
 
 def parked(row: LiveTask, park: Park = HOST, times: int = 0, policy: RetryPolicy | None = None, seed: int = 1) -> Step:
     outcome = Outcome(NODE, TASK, EXECUTION, End.RETURNED, AWAY, park=park)
-    step = task_state_machine.finish({TASK: outcome}, NOW, Random(seed), {TASK: times})(row, policy or RetryPolicy())
+    step = task_state_machine.finish_execution({TASK: outcome}, NOW, Random(seed), {TASK: times})(
+        row, policy or RetryPolicy()
+    )
     assert isinstance(step, Step)
     return step
 
@@ -63,7 +65,7 @@ def test_nothing_comes_back_before_its_time_or_long_after(span_ms: int, seed: in
 
 def test_those_that_wait_for_the_same_do_not_come_back_together() -> None:
     rng, outcome = Random(1), Outcome(NODE, TASK, EXECUTION, End.RETURNED, AWAY, park=HOST)
-    decide = task_state_machine.finish({TASK: outcome}, NOW, rng)
+    decide = task_state_machine.finish_execution({TASK: outcome}, NOW, rng)
     due = [step.after.due_at for _ in range(1_000) if isinstance(step := decide(ASSIGNED, RetryPolicy()), Step)]
     assert max(due.count(at) for at in due) < 10
 
@@ -83,25 +85,25 @@ def test_a_recall_comes_before_parking(recall: Recall, status: TaskStatus) -> No
 
 
 def test_what_is_never_to_be_had_is_a_failure_in_the_end() -> None:
-    last = parked(ASSIGNED, times=task_state_machine.PARKED_MOST - 1)
+    last = parked(ASSIGNED, times=task_state_machine.MAX_PARKINGS - 1)
     assert (last.after.status, last.parking and last.parking.times) == (
         TaskStatus.WAITING,
-        task_state_machine.PARKED_MOST,
+        task_state_machine.MAX_PARKINGS,
     )
-    failed = parked(ASSIGNED, times=task_state_machine.PARKED_MOST)
+    failed = parked(ASSIGNED, times=task_state_machine.MAX_PARKINGS)
     assert (failed.after.status, failed.after.retries, failed.parking) == (TaskStatus.RETRYING, 1, None)
-    dead = parked(ASSIGNED, times=task_state_machine.PARKED_MOST, policy=RetryPolicy(max_retries=0))
+    dead = parked(ASSIGNED, times=task_state_machine.MAX_PARKINGS, policy=RetryPolicy(max_retries=0))
     assert (dead.after.status, dead.is_dead_letter) == (TaskStatus.FAILED, True)
     assert dead.reason == "parked 100 times in vain, the last time because host a is away"
 
 
 def test_only_what_is_parked_is_unparked() -> None:
     row = parked(ASSIGNED).after
-    step = task_state_machine.unpark(row, RetryPolicy())
+    step = task_state_machine.unpark_task(row, RetryPolicy())
     assert isinstance(step, Step)
     assert (step.after.status, step.after.due_at) == (TaskStatus.PENDING, None)
     for other in (*HELD, *NOT_HELD, PENDING, row._replace(waits=1)):
-        assert isinstance(task_state_machine.unpark(other, RetryPolicy()), Refusal)
+        assert isinstance(task_state_machine.unpark_task(other, RetryPolicy()), Refusal)
 
 
 SPAN = 3_000

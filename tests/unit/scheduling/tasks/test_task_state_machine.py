@@ -46,7 +46,7 @@ def refusal(decide: Decide, row: LiveTask) -> Refusal:
 
 def finish(end: End, failure: Failure | None = None, *, node: int = NODE, execution: int = EXECUTION) -> Decide:
     outcome = Outcome(node, TASK, execution, end, failure, b"result", b"metrics", NOW - 5)
-    return task_state_machine.finish({TASK: outcome}, NOW, Random(1))
+    return task_state_machine.finish_execution({TASK: outcome}, NOW, Random(1))
 
 
 def assert_off_its_node(row: LiveTask) -> None:
@@ -56,33 +56,33 @@ def assert_off_its_node(row: LiveTask) -> None:
 
 @pytest.mark.parametrize("row", NOT_HELD)
 def test_cancelling_what_no_node_holds_is_final(row: LiveTask) -> None:
-    cancelled = step(task_state_machine.cancel("no"), row)
+    cancelled = step(task_state_machine.cancel_task("no"), row)
     assert (cancelled.after.status, cancelled.kind, cancelled.reason) == (S.CANCELLED, Kind.TASK_CANCELLED, "no")
     assert cancelled.ended is None
 
 
 @pytest.mark.parametrize("row", HELD)
 def test_cancelling_what_a_node_holds_asks_the_node(row: LiveTask) -> None:
-    asked = step(task_state_machine.cancel("no"), row)
+    asked = step(task_state_machine.cancel_task("no"), row)
     assert (asked.after, asked.kind) == (row._replace(recall=Recall.CANCEL), Kind.TASK_RECALLED)
     assert asked.ended is None
 
 
 def test_a_cancel_outranks_every_other_recall_and_none_outranks_it() -> None:
     moving = ASSIGNED._replace(recall=Recall.MOVE)
-    assert step(task_state_machine.cancel("no"), moving).after.recall is Recall.CANCEL
+    assert step(task_state_machine.cancel_task("no"), moving).after.recall is Recall.CANCEL
     cancelled = ASSIGNED._replace(recall=Recall.CANCEL)
     for why in (Recall.DEADLINE, Recall.PREEMPT, Recall.MOVE):
-        assert step(task_state_machine.recall(why, "x"), cancelled).after == cancelled
+        assert step(task_state_machine.recall_execution(why, "x"), cancelled).after == cancelled
 
 
 @pytest.mark.parametrize("row", NOT_HELD)
 @pytest.mark.parametrize(
     "verb",
     [
-        task_state_machine.recall(Recall.MOVE, "x"),
-        task_state_machine.lose("x", NOW, Random(1)),
-        task_state_machine.take_back("x", NOW, Random(1)),
+        task_state_machine.recall_execution(Recall.MOVE, "x"),
+        task_state_machine.lose_execution("x", NOW, Random(1)),
+        task_state_machine.return_execution("x", NOW, Random(1)),
     ],
 )
 def test_what_no_node_holds_cannot_be_taken_from_one(verb: Decide, row: LiveTask) -> None:
@@ -91,38 +91,40 @@ def test_what_no_node_holds_cannot_be_taken_from_one(verb: Decide, row: LiveTask
 
 def test_only_what_is_past_its_deadline_is_overdue() -> None:
     assert PROCESSING.deadline_at is not None
-    assert refusal(task_state_machine.overdue(PROCESSING.deadline_at - 1), PROCESSING).code is Code.NOT_READY
-    assert step(task_state_machine.overdue(PROCESSING.deadline_at), PROCESSING).after.recall is Recall.DEADLINE
-    assert refusal(task_state_machine.overdue(NOW), PENDING).code is Code.NOT_READY
+    assert refusal(task_state_machine.recall_overdue(PROCESSING.deadline_at - 1), PROCESSING).code is Code.NOT_READY
+    assert step(task_state_machine.recall_overdue(PROCESSING.deadline_at), PROCESSING).after.recall is Recall.DEADLINE
+    assert refusal(task_state_machine.recall_overdue(NOW), PENDING).code is Code.NOT_READY
 
 
 def test_a_task_is_released_when_its_time_has_come_and_no_parent_is_open() -> None:
     timed = WAITING._replace(waits=0, due_at=NOW)
-    released = step(task_state_machine.release(NOW), timed)
+    released = step(task_state_machine.release_due(NOW), timed)
     assert (released.after.status, released.after.due_at, released.kind) == (S.PENDING, None, Kind.TASK_READY)
-    assert refusal(task_state_machine.release(NOW - 1), timed).code is Code.NOT_READY
-    assert refusal(task_state_machine.release(NOW), timed._replace(waits=1)).code is Code.NOT_READY
-    assert step(task_state_machine.release(NOW), RETRYING).after.status is S.PENDING
+    assert refusal(task_state_machine.release_due(NOW - 1), timed).code is Code.NOT_READY
+    assert refusal(task_state_machine.release_due(NOW), timed._replace(waits=1)).code is Code.NOT_READY
+    assert step(task_state_machine.release_due(NOW), RETRYING).after.status is S.PENDING
 
 
 @pytest.mark.parametrize("row", [PENDING, *HELD])
 def test_what_does_not_wait_is_not_released(row: LiveTask) -> None:
-    assert refusal(task_state_machine.release(NOW), row).code is Code.NOT_READY
+    assert refusal(task_state_machine.release_due(NOW), row).code is Code.NOT_READY
 
 
 def test_the_last_parent_releases_a_child() -> None:
     child = WAITING._replace(waits=3)
-    assert step(task_state_machine.parent_completed(NOW, 2), child).after == child._replace(waits=1)
-    assert step(task_state_machine.parent_completed(NOW, 3), child).after.status is S.PENDING
+    assert step(task_state_machine.count_completed_parents(NOW, 2), child).after == child._replace(waits=1)
+    assert step(task_state_machine.count_completed_parents(NOW, 3), child).after.status is S.PENDING
 
 
 def test_a_child_of_a_later_time_waits_on() -> None:
     child = WAITING._replace(due_at=NOW + 1)
-    assert step(task_state_machine.parent_completed(NOW, 1), child).after == child._replace(waits=0)
+    assert step(task_state_machine.count_completed_parents(NOW, 1), child).after == child._replace(waits=0)
 
 
 def test_a_start_makes_it_processing_with_its_deadline() -> None:
-    started = step(task_state_machine.start({TASK: task_state_machine.Start(NODE, EXECUTION, NOW)}), ASSIGNED)
+    started = step(
+        task_state_machine.start_execution({TASK: task_state_machine.ExecutionStart(NODE, EXECUTION, NOW)}), ASSIGNED
+    )
     assert (started.after.status, started.after.started_at) == (S.PROCESSING, NOW)
     assert started.after.deadline_at == NOW + 60_000 + 10_000
 
@@ -131,7 +133,7 @@ def test_a_start_makes_it_processing_with_its_deadline() -> None:
 @pytest.mark.parametrize(
     "verb",
     [
-        lambda n, e: task_state_machine.start({TASK: task_state_machine.Start(n, e, NOW)}),
+        lambda n, e: task_state_machine.start_execution({TASK: task_state_machine.ExecutionStart(n, e, NOW)}),
         lambda n, e: finish(End.COMPLETED, node=n, execution=e),
         lambda n, e: finish(End.FAILED, node=n, execution=e),
     ],
@@ -199,7 +201,7 @@ def test_a_timeout_is_tried_again_and_ends_as_timeout() -> None:
         (Recall.MOVE, S.PENDING, X.RETURNED),
     ],
 )
-@pytest.mark.parametrize("verb", [finish(End.STOPPED), task_state_machine.lose("lost", NOW, Random(1))])
+@pytest.mark.parametrize("verb", [finish(End.STOPPED), task_state_machine.lose_execution("lost", NOW, Random(1))])
 def test_a_stopped_execution_ends_as_its_recall_asked(
     verb: Decide, recall: Recall, status: TaskStatus, ended: ExecutionStatus
 ) -> None:
@@ -215,7 +217,7 @@ def test_a_failure_after_a_cancel_is_cancelled(end: End) -> None:
 
 
 def test_a_lost_node_or_process_counts_as_a_loss_and_costs_no_retry() -> None:
-    for verb in (task_state_machine.lose("lost", NOW, Random(1)), finish(End.PROCESS_LOST)):
+    for verb in (task_state_machine.lose_execution("lost", NOW, Random(1)), finish(End.PROCESS_LOST)):
         lost = step(verb, PROCESSING._replace(retries=2))
         assert (lost.after.status, lost.after.losses, lost.after.retries) == (S.PENDING, 1, 2)
         assert lost.kind is Kind.TASK_REASSIGN
@@ -226,7 +228,7 @@ def test_a_lost_node_or_process_counts_as_a_loss_and_costs_no_retry() -> None:
     ("verb", "ended"),
     [
         (finish(End.RETURNED), X.RETURNED),
-        (task_state_machine.take_back("drained", NOW, Random(1)), X.RETURNED),
+        (task_state_machine.return_execution("drained", NOW, Random(1)), X.RETURNED),
         (finish(End.STOPPED), X.LOST),
     ],
 )
@@ -236,9 +238,9 @@ def test_work_handed_back_costs_nothing(verb: Decide, ended: ExecutionStatus) ->
 
 
 def test_after_two_losses_or_one_death_it_runs_alone() -> None:
-    assert not task_state_machine.is_alone(PENDING._replace(losses=1))
-    assert task_state_machine.is_alone(PENDING._replace(losses=2))
-    assert task_state_machine.is_alone(PENDING._replace(deaths=1))
+    assert not task_state_machine.needs_own_process(PENDING._replace(losses=1))
+    assert task_state_machine.needs_own_process(PENDING._replace(losses=2))
+    assert task_state_machine.needs_own_process(PENDING._replace(deaths=1))
 
 
 def test_three_deaths_alone_are_poison() -> None:
@@ -259,8 +261,8 @@ def test_a_death_after_a_cancel_is_cancelled() -> None:
 
 @pytest.mark.parametrize("row", [*NOT_HELD, *HELD])
 def test_a_new_priority_is_another_lane(row: LiveTask) -> None:
-    assert step(task_state_machine.reprioritize({LANE: 99}), row).after == row._replace(lane=99)
-    assert refusal(task_state_machine.reprioritize({7: 99}), row).code is Code.NOT_READY
+    assert step(task_state_machine.change_lane({LANE: 99}), row).after == row._replace(lane=99)
+    assert refusal(task_state_machine.change_lane({7: 99}), row).code is Code.NOT_READY
 
 
 @st.composite
@@ -307,19 +309,21 @@ outcomes = st.builds(
     st.none() | st.just(NOW - 100),
     products=st.just(()),
 )
-finishes = outcomes.map(lambda outcome: task_state_machine.finish({TASK: outcome}, NOW, Random(1)))
+finishes = outcomes.map(lambda outcome: task_state_machine.finish_execution({TASK: outcome}, NOW, Random(1)))
 verbs = st.one_of(
     finishes,
-    st.builds(task_state_machine.cancel, st.text(max_size=3)),
+    st.builds(task_state_machine.cancel_task, st.text(max_size=3)),
     st.builds(
-        task_state_machine.recall, st.sampled_from([why for why in Recall if why is not Recall.NONE]), st.just("x")
+        task_state_machine.recall_execution,
+        st.sampled_from([why for why in Recall if why is not Recall.NONE]),
+        st.just("x"),
     ),
-    st.just(task_state_machine.overdue(NOW)),
-    st.just(task_state_machine.release(NOW)),
-    st.just(task_state_machine.reprioritize({LANE: 99})),
-    st.just(task_state_machine.start({TASK: task_state_machine.Start(NODE, EXECUTION, NOW)})),
-    st.just(task_state_machine.lose("x", NOW, Random(1))),
-    st.just(task_state_machine.take_back("x", NOW, Random(1))),
+    st.just(task_state_machine.recall_overdue(NOW)),
+    st.just(task_state_machine.release_due(NOW)),
+    st.just(task_state_machine.change_lane({LANE: 99})),
+    st.just(task_state_machine.start_execution({TASK: task_state_machine.ExecutionStart(NODE, EXECUTION, NOW)})),
+    st.just(task_state_machine.lose_execution("x", NOW, Random(1))),
+    st.just(task_state_machine.return_execution("x", NOW, Random(1))),
 )
 
 
@@ -378,7 +382,7 @@ def test_what_is_nobodys_fault_never_ends_a_task(row: LiveTask, policy: RetryPol
 def test_only_three_deaths_alone_are_poison(row: LiveTask, policy: RetryPolicy, verb: Decide) -> None:
     decided = verb(row, policy)
     if isinstance(decided, Step) and (decided.reason or "").startswith("poison"):
-        assert decided.after.deaths == task_state_machine.DEATHS_THAT_POISON
+        assert decided.after.deaths == task_state_machine.POISON_DEATHS
         assert decided.is_dead_letter
 
 

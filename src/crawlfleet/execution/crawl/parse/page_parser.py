@@ -18,7 +18,7 @@ from crawlfleet.execution.crawl.parse.extract.metadata import language, metadata
 from crawlfleet.execution.crawl.parse.extract.page_links import PageLinks, page_links
 from crawlfleet.execution.crawl.parse.extract.records import records
 from crawlfleet.execution.crawl.parse.extract.structured import structured
-from crawlfleet.scheduling.flows.expressions import Budget, TooCostly
+from crawlfleet.scheduling.flows.expressions import BudgetExceeded, EvaluationBudget
 
 PAGE_LINKS_SHOWN = 1_000
 NEXT_MOST = 10
@@ -148,8 +148,10 @@ def _json(
     documents: list[Any], container: Container, base: str, facts: PageFacts, is_apart: bool
 ) -> list[dict[str, Any]]:
     try:
-        return json_records(documents, container, base, facts.counts, Budget(BUDGET_APART if is_apart else BUDGET))
-    except TooCostly as exc:
+        return json_records(
+            documents, container, base, facts.counts, EvaluationBudget(BUDGET_APART if is_apart else BUDGET)
+        )
+    except BudgetExceeded as exc:
         if not is_apart:
             raise NeedsApart from exc
         column(facts.counts, container.path)[TYPE_ERRORS] += 1

@@ -18,15 +18,15 @@ from crawlfleet.scheduling.placement.strategies.protocol import (
     NOTHING_KNOWN,
     Candidates,
     Evidence,
-    Explains,
+    ExplainingStrategy,
     Knowledge,
-    Make,
     Strategy,
+    StrategyFactory,
 )
 from crawlfleet.scheduling.placement.strategies.round_robin import Random, RoundRobin
-from crawlfleet.scheduling.placement.strategies.user_strategy_guard import Guarded
+from crawlfleet.scheduling.placement.strategies.user_strategy_guard import GuardedFactory
 
-BUILT_IN: Mapping[str, Make] = {
+BUILT_IN: Mapping[str, StrategyFactory] = {
     "least_loaded": LeastLoaded,
     "least_tasks": LeastTasks,
     "round_robin": RoundRobin,
@@ -48,9 +48,9 @@ __all__ = [
     "NOTHING_KNOWN",
     "Candidates",
     "Evidence",
-    "Explains",
-    "Guarded",
+    "ExplainingStrategy",
+    "GuardedFactory",
     "Knowledge",
-    "Make",
     "Strategy",
+    "StrategyFactory",
 ]

@@ -33,15 +33,15 @@ class AntiCrawling:
         self._host = next((subject for subject in subjects if subject[0] == HOST), None)
         self._needed = [key for kind, key in subjects if kind == BYPASS]
         self._records = _records(candidates, self._host)
-        self._surcharge = {state: self._surcharged(state) for state in candidates.nodes}
+        self._surcharge = {state: self._compute_surcharge(state) for state in candidates.nodes}
 
     def cost(self, state: NodeState, given: int) -> float:
         return self._load.cost(state, given) + self._surcharge[state]
 
     def reason(self, state: NodeState) -> str:
-        lacks = _lacking(state, self._needed)
+        lacks = _missing_bypasses(state, self._needed)
         lacking = [f"lacks {', '.join(lacks)}"] if lacks else []
-        return "; ".join((self._blocks_said(state), *lacking, self._load.reason(state)))
+        return "; ".join((self._describe_blocks(state), *lacking, self._load.reason(state)))
 
     def cooling_ms(self, state: NodeState) -> int:
         """Milliseconds for which the node should still get no task of the host."""
@@ -50,23 +50,23 @@ class AntiCrawling:
             return 0
         return max(0, record.last_blocked_at + cool_down_ms(record.blocked) - self._now)
 
-    def _surcharged(self, state: NodeState) -> float:
+    def _compute_surcharge(self, state: NodeState) -> float:
         record, cooling = self._records[state].faded(self._now), self.cooling_ms(state)
         price = BLOCKED_WEIGHT * record.blocked / (record.total + _PRIOR_TOTAL)
         if self._needed:
-            price += BYPASS_WEIGHT * len(_lacking(state, self._needed)) / len(self._needed)
+            price += BYPASS_WEIGHT * len(_missing_bypasses(state, self._needed)) / len(self._needed)
         return price + (_COOLING * (1.0 + cooling / ms(LONGEST_COOL_DOWN_S)) if cooling else 0.0)
 
-    def _blocks_said(self, state: NodeState) -> str:
+    def _describe_blocks(self, state: NodeState) -> str:
         if self._host is None:
             return "no host known"
         record, host = self._records[state], self._host[1]
         if record.last_blocked_at is None:
             return f"not blocked by {host} so far"
         ago_s = max(0, self._now - record.last_blocked_at) // 1000
-        said = f"blocked by {host} {ago_s} s ago"
+        phrase = f"blocked by {host} {ago_s} s ago"
         cooling_s = self.cooling_ms(state) // 1000
-        return f"{said}, cools down for another {cooling_s} s" if cooling_s else said
+        return f"{phrase}, cools down for another {cooling_s} s" if cooling_s else phrase
 
 
 def _records(candidates: Candidates, host: Subject | None) -> dict[NodeState, Record]:
@@ -74,18 +74,18 @@ def _records(candidates: Candidates, host: Subject | None) -> dict[NodeState, Re
     if host is None:
         return dict.fromkeys(candidates.nodes, NO_RECORD)
     evidence = candidates.knowledge.evidence
-    known = evidence.by_address(host)
-    found = {}
+    by_address = evidence.by_address(host)
+    records = {}
     for state in candidates.nodes:
         address = state.node.description.address
-        before, own = evidence.row(state.node.id, host)
-        shared = known.get(address, NO_RECORD) if address else NO_RECORD
+        recorded_address, own = evidence.row(state.node.id, host)
+        shared = by_address.get(address, NO_RECORD) if address else NO_RECORD
         # Its own record stays with a node that has moved to another address.
-        found[state] = shared if address and before == address else shared.plus(own)
-    return found
+        records[state] = shared if address and recorded_address == address else shared.plus(own)
+    return records
 
 
-def _lacking(state: NodeState, needed: list[str]) -> list[str]:
+def _missing_bypasses(state: NodeState, needed: list[str]) -> list[str]:
     offered = dict(state.node.description.capabilities).get(CAPABILITY)
     if isinstance(offered, tuple):
         words = {word.casefold() for word in offered}

@@ -9,15 +9,15 @@ _NAMES = ("cpu", "memory_mb")
 
 
 class Largest:
-    """The node with the most CPU and memory left. A task that reserved nothing counts as its slot's share of the node."""
+    """The node with the most CPU and memory left. A task that reserved nothing counts as its slot's share."""
 
     def __init__(self, candidates: Candidates) -> None:
-        self._most = {
+        self._largest = {
             name: max((state.declared.get(name, 0.0) for state in candidates.nodes), default=0.0) for name in _NAMES
         }
 
     def cost(self, state: NodeState, given: int) -> float:
-        return -sum(self._left(state, name) / self._most[name] for name in _NAMES if self._most[name])
+        return -sum(self._left(state, name) / self._largest[name] for name in _NAMES if self._largest[name])
 
     def reason(self, state: NodeState) -> str:
         return f"{self._left(state, 'cpu'):.3g} cpu and {self._left(state, 'memory_mb'):.0f} MB of memory left"

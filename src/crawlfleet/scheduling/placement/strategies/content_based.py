@@ -12,7 +12,7 @@ from crawlfleet.scheduling.placement.strategies.protocol import Candidates
 PRIOR_OK, PRIOR_TOTAL = 4.5, 5.0
 # In shares of a full node: a node that always fails is used when all others are full.
 RECORD_WEIGHT, DECLARED_WEIGHT = 2.0, 1.0
-_UNSAID = 0.5
+_UNDECLARED = 0.5
 
 _CAPABILITY = {CONTENT_TYPE: "content_types"}
 
@@ -24,37 +24,37 @@ class ContentBased:
         self._load = LeastLoaded(candidates)
         self._subjects = [subject for subject in candidates.requirement.subjects if subject[0] in CONTENT_KINDS]
         self._knowledge = candidates.knowledge
-        self._surcharge = {state: self._surcharged(state) for state in candidates.nodes}
+        self._surcharge = {state: self._compute_surcharge(state) for state in candidates.nodes}
 
     def cost(self, state: NodeState, given: int) -> float:
         return self._load.cost(state, given) + self._surcharge[state]
 
     def reason(self, state: NodeState) -> str:
-        return "; ".join((self._record_said(state), *self._declared_said(state), self._load.reason(state)))
+        return "; ".join((self._describe_record(state), *self._describe_declared(state), self._load.reason(state)))
 
-    def _surcharged(self, state: NodeState) -> float:
+    def _compute_surcharge(self, state: NodeState) -> float:
         if not self._subjects:
             return 0.0
         share = 1.0 / len(self._subjects)
         success = sum(success_rate(record) for record in self._records(state)) * share
-        declared = sum(_offered(state, subject) for subject in self._subjects) * share
+        declared = sum(_declared_share(state, subject) for subject in self._subjects) * share
         return RECORD_WEIGHT * (1.0 - success) + DECLARED_WEIGHT * (1.0 - declared)
 
     def _records(self, state: NodeState) -> list[Record]:
-        known = self._knowledge
-        return [known.evidence.of(state.node.id, subject).faded(known.now) for subject in self._subjects]
+        knowledge = self._knowledge
+        return [knowledge.evidence.of(state.node.id, subject).faded(knowledge.now) for subject in self._subjects]
 
-    def _record_said(self, state: NodeState) -> str:
+    def _describe_record(self, state: NodeState) -> str:
         if not self._subjects:
             return "no content features"
         about = ", ".join(key for _, key in self._subjects)
-        found = together(self._records(state))
-        if found.total < 1.0:
+        total_record = together(self._records(state))
+        if total_record.total < 1.0:
             return f"no record on {about} yet"
-        return f"{found.ok / found.total:.0%} of its recent executions on {about} succeeded"
+        return f"{total_record.ok / total_record.total:.0%} of its recent executions on {about} succeeded"
 
-    def _declared_said(self, state: NodeState) -> list[str]:
-        named = [key for kind, key in self._subjects if _offered(state, (kind, key)) == 1.0]
+    def _describe_declared(self, state: NodeState) -> list[str]:
+        named = [key for kind, key in self._subjects if _declared_share(state, (kind, key)) == 1.0]
         return [f"declares {', '.join(named)}"] if named else []
 
 
@@ -62,12 +62,12 @@ def success_rate(record: Record) -> float:
     return (record.ok + PRIOR_OK) / (record.total + PRIOR_TOTAL)
 
 
-def _offered(state: NodeState, subject: Subject) -> float:
+def _declared_share(state: NodeState, subject: Subject) -> float:
     """1 if the node declares the subject, 0 if it declares others, between if it declares none."""
     kind, key = subject
     offered = dict(state.node.description.capabilities).get(_CAPABILITY.get(kind, "technologies"))
     if offered is None:
-        return _UNSAID
+        return _UNDECLARED
     if isinstance(offered, tuple):
         return float(key in {word.casefold() for word in offered})
     return float(bool(offered))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crawlfleet.scheduling.placement.filters import NodeState
-from crawlfleet.scheduling.placement.regions import Place, distance_km, normal
+from crawlfleet.scheduling.placement.regions import Location, distance_km, normalize_name
 from crawlfleet.scheduling.placement.strategies.by_load import LeastLoaded
 from crawlfleet.scheduling.placement.strategies.protocol import Candidates
 
@@ -23,7 +23,7 @@ class GeoLocation:
         self._target = candidates.requirement.target_region
         self._regions = candidates.knowledge.regions
         names = {state.node.description.region for state in candidates.nodes}
-        self._rank = {name: self._ranked(name) for name in names}
+        self._rank = {name: self._compute_rank(name) for name in names}
 
     def cost(self, state: NodeState, given: int) -> float:
         load = self._load.cost(state, given)
@@ -31,30 +31,30 @@ class GeoLocation:
         return self._rank[state.node.description.region] + load / (1.0 + load)
 
     def reason(self, state: NodeState) -> str:
-        return f"{self._where(state.node.description.region)}; {self._load.reason(state)}"
+        return f"{self._describe_distance(state.node.description.region)}; {self._load.reason(state)}"
 
-    def _ranked(self, region: str) -> float:
+    def _compute_rank(self, region: str) -> float:
         target = self._target
-        if target is None or normal(region) == normal(target):
+        if target is None or normalize_name(region) == normalize_name(target):
             return _SAME_REGION
-        wanted, found = self._regions.find(target), self._regions.find(region)
-        if wanted is None or found is None:
+        wanted, location = self._regions.find_location(target), self._regions.find_location(region)
+        if wanted is None or location is None:
             return _UNKNOWN
-        steps = round(distance_km(wanted, found) / NEAR_KM)
-        return (_SAME_COUNTRY if _is_same_country(wanted, found) else _ELSEWHERE) + steps
+        steps = round(distance_km(wanted, location) / NEAR_KM)
+        return (_SAME_COUNTRY if _is_same_country(wanted, location) else _ELSEWHERE) + steps
 
-    def _where(self, region: str) -> str:
+    def _describe_distance(self, region: str) -> str:
         target = self._target
         if target is None:
             return "no target region"
-        if normal(region) == normal(target):
+        if normalize_name(region) == normalize_name(target):
             return f"same region {region}"
-        wanted, found = self._regions.find(target), self._regions.find(region)
-        if wanted is None or found is None:
+        wanted, location = self._regions.find_location(target), self._regions.find_location(region)
+        if wanted is None or location is None:
             return f"no known distance from {region or 'nowhere in particular'} to {target}"
-        country = f"same country {found.country}, " if _is_same_country(wanted, found) else ""
-        return f"{country}{region} is {distance_km(wanted, found):,.0f} km from {target}"
+        country = f"same country {location.country}, " if _is_same_country(wanted, location) else ""
+        return f"{country}{region} is {distance_km(wanted, location):,.0f} km from {target}"
 
 
-def _is_same_country(one: Place, other: Place) -> bool:
+def _is_same_country(one: Location, other: Location) -> bool:
     return bool(one.country) and one.country == other.country

@@ -12,7 +12,7 @@ from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.scheduling.placement.filters import NodeState
-from crawlfleet.scheduling.placement.regions import USUAL_REGIONS, Regions
+from crawlfleet.scheduling.placement.regions import DEFAULT_REGIONS, Regions
 
 _NO_ROW = ("", NO_RECORD)
 
@@ -45,7 +45,7 @@ class Knowledge:
 
     now: Instant = 0
     evidence: Evidence = field(default_factory=Evidence)
-    regions: Regions = USUAL_REGIONS
+    regions: Regions = DEFAULT_REGIONS
 
 
 NOTHING_KNOWN = Knowledge()
@@ -69,10 +69,10 @@ class Strategy(Protocol):
 
 
 @runtime_checkable
-class Explains(Protocol):
+class ExplainingStrategy(Protocol):
     """A strategy that can explain to a person what speaks for or against a node."""
 
     def reason(self, state: NodeState) -> str: ...
 
 
-Make = Callable[[Candidates], Strategy]
+StrategyFactory = Callable[[Candidates], Strategy]

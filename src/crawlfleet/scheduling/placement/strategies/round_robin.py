@@ -14,10 +14,10 @@ class RoundRobin:
         self._turns = len(ids)
         ring = [node for node in ids if node > candidates.last_node]
         ring += [node for node in ids if node <= candidates.last_node]
-        self._place = {node: place for place, node in enumerate(ring)}
+        self._position = {node: place for place, node in enumerate(ring)}
 
     def cost(self, state: NodeState, given: int) -> float:
-        return self._place[state.node.id] + self._turns * given
+        return self._position[state.node.id] + self._turns * given
 
     def reason(self, state: NodeState) -> str:
         return f"its turn among {self._turns} {'node' if self._turns == 1 else 'nodes'}"

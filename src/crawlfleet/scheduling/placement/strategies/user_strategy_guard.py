@@ -7,55 +7,60 @@ from collections.abc import Callable
 
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.strategies.by_load import LeastLoaded
-from crawlfleet.scheduling.placement.strategies.protocol import Candidates, Explains, Make, Strategy
+from crawlfleet.scheduling.placement.strategies.protocol import (
+    Candidates,
+    ExplainingStrategy,
+    Strategy,
+    StrategyFactory,
+)
 
-Tell = Callable[[str, str], None]
+ReportFailure = Callable[[str, str], None]
 """Function that reports a failure: the name of the strategy and the error."""
 
 
-class Guarded:
+class GuardedFactory:
     """Factory of a guarded strategy; `least_loaded` replaces it for the rest of the pass when it raises or returns no
     price."""
 
-    def __init__(self, name: str, make: Make, tell: Tell) -> None:
+    def __init__(self, name: str, factory: StrategyFactory, report: ReportFailure) -> None:
         self._name = name
-        self._make = make
-        self._tell = tell
+        self._factory = factory
+        self._report = report
 
     def __call__(self, candidates: Candidates) -> Strategy:
         try:
-            made = self._make(candidates)
+            strategy = self._factory(candidates)
         except Exception as exc:
-            self.failed(exc)
+            self.report_failure(exc)
             return LeastLoaded(candidates)
-        return _Watched(made, LeastLoaded(candidates), self)
+        return _GuardedStrategy(strategy, LeastLoaded(candidates), self)
 
-    def failed(self, exc: Exception) -> None:
-        self._tell(self._name, f"{type(exc).__name__}: {exc}")
+    def report_failure(self, exc: Exception) -> None:
+        self._report(self._name, f"{type(exc).__name__}: {exc}")
 
 
-class _Watched:
-    def __init__(self, theirs: Strategy, ours: LeastLoaded, guard: Guarded) -> None:
-        self._theirs: Strategy = theirs
-        self._ours = ours
+class _GuardedStrategy:
+    def __init__(self, user_strategy: Strategy, fallback: LeastLoaded, guard: GuardedFactory) -> None:
+        self._user_strategy: Strategy = user_strategy
+        self._fallback = fallback
         self._guard = guard
 
     def cost(self, state: NodeState, given: int) -> float:
         try:
-            price = float(self._theirs.cost(state, given))
+            price = float(self._user_strategy.cost(state, given))
             if math.isnan(price):
                 raise ValueError("the price is not a number")
         except Exception as exc:
-            self._guard.failed(exc)
-            self._theirs = self._ours
-            return self._ours.cost(state, given)
+            self._guard.report_failure(exc)
+            self._user_strategy = self._fallback
+            return self._fallback.cost(state, given)
         return price
 
     def reason(self, state: NodeState) -> str:
-        if not isinstance(self._theirs, Explains):
-            return self._ours.reason(state)
+        if not isinstance(self._user_strategy, ExplainingStrategy):
+            return self._fallback.reason(state)
         try:
-            return str(self._theirs.reason(state))
+            return str(self._user_strategy.reason(state))
         except Exception as exc:
-            self._guard.failed(exc)
-            return self._ours.reason(state)
+            self._guard.report_failure(exc)
+            return self._fallback.reason(state)

@@ -11,7 +11,7 @@ from crawlfleet.model.evidence import HALF_LIFE_MS, NO_RECORD, Record, Subject, 
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.placer import Placer
-from crawlfleet.scheduling.placement.regions import USUAL_REGIONS, distance_km, normal
+from crawlfleet.scheduling.placement.regions import DEFAULT_REGIONS, distance_km, normalize_name
 from crawlfleet.scheduling.placement.shared_machines import share_machines
 from crawlfleet.scheduling.placement.strategies import BUILT_IN, Candidates, Evidence, Knowledge
 from crawlfleet.scheduling.placement.strategies.content_based import success_rate
@@ -78,7 +78,7 @@ def test_a_price_never_falls_while_nodes_fill_and_every_slot_is_used(
         state.held = 0
         assert prices == sorted(prices)
     placer = Placer(nodes, rng=random.Random(0), knowledge=knowledge)
-    chosen = Counter(state.node.id for state in placer.place(requirement, "p", 100))
+    chosen = Counter(state.node.id for state in placer.place_tasks(requirement, "p", 100))
     assert chosen == {state.node.id: state.slots for state in nodes}
 
 
@@ -87,13 +87,13 @@ def test_a_price_never_falls_while_nodes_fill_and_every_slot_is_used(
 def test_geo_location_keeps_its_order(fleet: tuple[list[NodeState], Knowledge], target: str) -> None:
     nodes, knowledge = fleet
     requirement = Requirement("web_crawl", strategy="geo_location", target_region=target)
-    chosen = Placer(nodes, rng=random.Random(0), knowledge=knowledge).place(requirement, "p", 100)
-    wanted = USUAL_REGIONS.find(target)
+    chosen = Placer(nodes, rng=random.Random(0), knowledge=knowledge).place_tasks(requirement, "p", 100)
+    wanted = DEFAULT_REGIONS.find_location(target)
 
     def rank(state: NodeState) -> tuple[int, float]:
         region = state.node.description.region
-        found = USUAL_REGIONS.find(region)
-        if normal(region) == normal(target):
+        found = DEFAULT_REGIONS.find_location(region)
+        if normalize_name(region) == normalize_name(target):
             return 0, 0.0
         if wanted is None or found is None:
             return 3, 0.0
@@ -113,7 +113,9 @@ def test_content_based_takes_the_better_record_first(found: list[Record]) -> Non
     rows = {subject: {state.node.id: ("", record) for state, record in zip(nodes, found, strict=True)}}
     requirement = Requirement("web_crawl", strategy="content_based", subjects=(subject,))
     placer = Placer(nodes, rng=random.Random(0), knowledge=Knowledge(NOW, Evidence(rows)))
-    rates = [success_rate(rows[subject][state.node.id][1].faded(NOW)) for state in placer.place(requirement, "p", 100)]
+    rates = [
+        success_rate(rows[subject][state.node.id][1].faded(NOW)) for state in placer.place_tasks(requirement, "p", 100)
+    ]
     assert all(first >= second - 1e-9 for first, second in pairwise(rates))
 
 
@@ -133,7 +135,7 @@ def test_anti_crawling_takes_no_node_of_a_blocked_address_while_another_is_free(
         address = state.node.description.address
         return state.node.id == victim or (bool(address) and address == addresses[victim - 1])
 
-    chosen = [is_cooling(state) for state in placer.place(requirement, "p", 100)]
+    chosen = [is_cooling(state) for state in placer.place_tasks(requirement, "p", 100)]
     assert chosen == sorted(chosen)
 
 
@@ -172,14 +174,14 @@ def test_no_machine_is_promised_beyond_its_factor_by_any_sequence(
     used: Counter[tuple[str, str]] = Counter()
     for asked, strategy, count in taken:
         requirement = Requirement("web_crawl", strategy=strategy, resources=asked)
-        chosen = placer.place(requirement, "p", count)
-        if rng.random() < 0.3 and (more := placer.other_than(nodes[0].node.id, requirement, "p")):
+        chosen = placer.place_tasks(requirement, "p", count)
+        if rng.random() < 0.3 and (more := placer.place_elsewhere(nodes[0].node.id, requirement, "p")):
             chosen = [*chosen, more]
         for state in chosen:
             for name, amount in asked:
                 used[state.node.description.machine or str(state.node.id), name] += amount  # type: ignore[assignment]
         if chosen and rng.random() < 0.3:
-            placer.give_back([(chosen[0].node.id, requirement)])
+            placer.release_tasks([(chosen[0].node.id, requirement)])
             for name, amount in asked:
                 used[chosen[0].node.description.machine or str(chosen[0].node.id), name] -= amount  # type: ignore[assignment]
         for state in nodes:

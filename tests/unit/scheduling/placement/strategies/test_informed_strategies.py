@@ -11,8 +11,8 @@ from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import Health
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.placer import Placer
-from crawlfleet.scheduling.placement.regions import Place, Regions
-from crawlfleet.scheduling.placement.strategies import BUILT_IN, Candidates, Evidence, Explains, Knowledge
+from crawlfleet.scheduling.placement.regions import Location, Regions
+from crawlfleet.scheduling.placement.strategies import BUILT_IN, Candidates, Evidence, ExplainingStrategy, Knowledge
 from crawlfleet.scheduling.placement.strategies.anti_crawling import (
     FIRST_COOL_DOWN_S,
     LONGEST_COOL_DOWN_S,
@@ -38,12 +38,12 @@ def known(records: Mapping[Subject, Mapping[int, Record]], addresses: Mapping[in
 def order(requirement: Requirement, nodes: Sequence[NodeState], knowledge: Knowledge | None = None) -> list[int]:
     """Nodes of one slot each: the order in which they are taken is the order of preference."""
     placer = Placer(nodes, rng=random.Random(1), knowledge=knowledge or Knowledge(NOW))
-    return [state.node.id for state in placer.place(requirement, "p", 1_000)]
+    return [state.node.id for state in placer.place_tasks(requirement, "p", 1_000)]
 
 
 def reason(requirement: Requirement, state: NodeState, knowledge: Knowledge) -> str:
     made = BUILT_IN[requirement.strategy or ""](Candidates(requirement, [state], random.Random(1), 0, knowledge))
-    assert isinstance(made, Explains)
+    assert isinstance(made, ExplainingStrategy)
     return made.reason(state)
 
 
@@ -93,7 +93,7 @@ def test_a_region_that_nobody_knows_is_still_one_to_be_in() -> None:
 
 
 def test_regions_of_the_installation_have_their_distances() -> None:
-    own = Knowledge(NOW, regions=Regions({"cellar": Place("at", 48.2, 16.4), "attic": Place("at", 47.1, 15.4)}))
+    own = Knowledge(NOW, regions=Regions({"cellar": Location("at", 48.2, 16.4), "attic": Location("at", 47.1, 15.4)}))
     nodes = [standing(1, "eu-central-1"), standing(2, "attic"), standing(3, "de")]
     assert order(wanted("cellar"), nodes, own)[0] == 2
 
@@ -147,7 +147,7 @@ def test_a_node_without_record_is_tried_when_proven_ones_fill_up() -> None:
     knowledge = known({REACT: {1: Record(100, 0, 0, NOW)}})
     nodes = [node_state(1, slots=10), node_state(2, slots=10)]
     placer = Placer(nodes, rng=random.Random(1), knowledge=knowledge)
-    chosen = [state.node.id for state in placer.place(content(REACT), "p", 10)]
+    chosen = [state.node.id for state in placer.place_tasks(content(REACT), "p", 10)]
     assert chosen[0] == 1
     assert 2 in chosen
 

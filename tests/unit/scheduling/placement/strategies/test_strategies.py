@@ -10,7 +10,7 @@ from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import Health
 from crawlfleet.model.strategy_names import DEFAULT_STRATEGY, STRATEGIES
 from crawlfleet.scheduling.placement.filters import NodeState
-from crawlfleet.scheduling.placement.node_classes import OF_THE_NODE_ALONE
+from crawlfleet.scheduling.placement.node_classes import CLASS_INDEPENDENT
 from crawlfleet.scheduling.placement.placer import Cursors, Placer
 from crawlfleet.scheduling.placement.strategies import BUILT_IN, BY_SUBJECT, Candidates
 from tests.node_states import node_state
@@ -18,7 +18,7 @@ from tests.node_states import node_state
 
 def placed(strategy: str, nodes: Sequence[NodeState], count: int, cursors: Cursors | None = None) -> list[int]:
     placer = Placer(nodes, rng=random.Random(1), cursors=cursors)
-    return [state.node.id for state in placer.place(Requirement("web_crawl", strategy=strategy), "p", count)]
+    return [state.node.id for state in placer.place_tasks(Requirement("web_crawl", strategy=strategy), "p", count)]
 
 
 def cost(strategy: str, state: NodeState) -> float:
@@ -28,7 +28,7 @@ def cost(strategy: str, state: NodeState) -> float:
 
 def test_every_name_has_its_strategy_and_no_list_names_another() -> None:
     assert sorted(BUILT_IN) == sorted(STRATEGIES)
-    assert {DEFAULT_STRATEGY, *BY_SUBJECT, *OF_THE_NODE_ALONE} <= set(STRATEGIES)
+    assert {DEFAULT_STRATEGY, *BY_SUBJECT, *CLASS_INDEPENDENT} <= set(STRATEGIES)
 
 
 def test_least_loaded_keeps_the_shares_in_use_level() -> None:
@@ -106,8 +106,8 @@ def test_a_class_that_only_one_node_can_run_does_not_turn_the_wheel_of_another()
     for _ in range(8):
         nodes = [node_state(n) for n in (1, 2, 3)] + [node_state(4, task_types=("web_crawl", "browser"))]
         placer = Placer(nodes, rng=random.Random(1), cursors=cursors)
-        served.update(state.node.id for state in placer.place(common, "p", 1))
-        assert [state.node.id for state in placer.place(special, "p", 1)] == [4]
+        served.update(state.node.id for state in placer.place_tasks(common, "p", 1))
+        assert [state.node.id for state in placer.place_tasks(special, "p", 1)] == [4]
     assert served == {1: 2, 2: 2, 3: 2, 4: 2}
 
 
@@ -115,7 +115,7 @@ def test_random_comes_from_the_chance_given_and_reaches_everybody() -> None:
     def chosen(seed: int) -> list[int]:
         nodes = [node_state(n, slots=100) for n in range(1, 6)]
         placer = Placer(nodes, rng=random.Random(seed), default_strategy="random")
-        return [state.node.id for state in placer.place(Requirement("web_crawl"), "p", 100)]
+        return [state.node.id for state in placer.place_tasks(Requirement("web_crawl"), "p", 100)]
 
     assert chosen(1) == chosen(1)
     assert chosen(1) != chosen(2)

@@ -20,7 +20,7 @@ from crawlfleet.execution.crawl.parse.extract.limits import FIELDS_MOST, NESTING
 from crawlfleet.execution.crawl.parse.extract.selectors import BadSelector, Selector, SelectorSet, is_xpath, made
 from crawlfleet.execution.crawl.parse.extract.values import OPTIONS, Convert, converter
 from crawlfleet.execution.crawl.schemas.extract import DEFS, EXTRACT, PAGE, SELECTORS
-from crawlfleet.scheduling.flows.expressions import BadExpression, Expression, parse
+from crawlfleet.scheduling.flows.expressions import Expression, InvalidExpression, parse_expression
 
 PATTERN_BYTES = 1 << 20
 EXTRACTION = ("selectors", "extract", "page")
@@ -252,8 +252,8 @@ class _Compiler:
 
     def _expression(self, text: str, at: str) -> Expression | None:
         try:
-            return parse(text)
-        except BadExpression as exc:
+            return parse_expression(text)
+        except InvalidExpression as exc:
             self._wrong(at, str(exc))
             return None
 

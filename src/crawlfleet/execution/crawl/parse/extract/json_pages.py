@@ -18,7 +18,13 @@ from crawlfleet.execution.crawl.parse.extract.field_counts import (
     column,
 )
 from crawlfleet.execution.crawl.parse.extract.records import LIST_MOST, RECORDS_MOST, Record, fill, is_complete
-from crawlfleet.scheduling.flows.expressions import Budget, Expression, TooCostly, Unanswerable, evaluate
+from crawlfleet.scheduling.flows.expressions import (
+    BudgetExceeded,
+    EvaluationBudget,
+    EvaluationError,
+    Expression,
+    evaluate_expression,
+)
 
 BUDGET = 200_000
 """Of one page: about a third of a second at most."""
@@ -52,13 +58,13 @@ def in_scripts(tree: Tree, container: Container) -> list[Any]:
 
 
 def json_records(
-    documents: list[Any], container: Container, base: str, counts: Columns, budget: Budget
+    documents: list[Any], container: Container, base: str, counts: Columns, budget: EvaluationBudget
 ) -> list[Record]:
     """Raises TooCostly."""
     return [record for document in documents for record in _read(document, container, base, counts, budget)]
 
 
-def _read(data: Any, container: Container, base: str, counts: Columns, budget: Budget) -> list[Record]:
+def _read(data: Any, container: Container, base: str, counts: Columns, budget: EvaluationBudget) -> list[Record]:
     counted = column(counts, container.path)
     found = _found(container.expression, data, budget, counted)
     rows = [row for row in (found if isinstance(found, list) else [found]) if row is not None][:RECORDS_MOST]
@@ -77,7 +83,7 @@ def _read(data: Any, container: Container, base: str, counts: Columns, budget: B
     return kept
 
 
-def _values(field: Field, row: Any, budget: Budget, counts: Columns) -> list[Any]:
+def _values(field: Field, row: Any, budget: EvaluationBudget, counts: Columns) -> list[Any]:
     counted = column(counts, field.path)
     found = _found(field.expression, row, budget, counted)
     values = found if field.is_list and isinstance(found, list) else [found]
@@ -86,13 +92,13 @@ def _values(field: Field, row: Any, budget: Budget, counts: Columns) -> list[Any
     return [_readable(field, value) for value in values]
 
 
-def _found(expression: Expression | None, data: Any, budget: Budget, counted: list[int]) -> Any:
+def _found(expression: Expression | None, data: Any, budget: EvaluationBudget, counted: list[int]) -> Any:
     assert expression is not None
     try:
-        return evaluate(expression, data, budget)
-    except TooCostly:
+        return evaluate_expression(expression, data, budget)
+    except BudgetExceeded:
         raise
-    except Unanswerable:
+    except EvaluationError:
         counted[TYPE_ERRORS] += 1
         return None
 

@@ -1,4 +1,4 @@
-"""Change the priority of tasks that have not ended."""
+"""Changes of tasks that a person asks for: cancel, retry, reprioritize."""
 
 from __future__ import annotations
 
@@ -15,16 +15,43 @@ from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import Applied, TaskStore
 from crawlfleet.scheduling.tasks import task_state_machine
 
+CANCELLED = "cancelled by request"
 
-class _Tasks(TaskStore, ReadyTasks, Protocol):
+
+class _TaskChangeStore(TaskStore, ReadyTasks, Protocol):
     pass
 
 
-class Reprioritize:
-    def __init__(self, *, store: _Tasks, broker: Broker, clock: Clock) -> None:
+class _TaskChange:
+    """The parts that every change needs."""
+
+    def __init__(self, *, store: _TaskChangeStore, broker: Broker, clock: Clock) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock
+
+
+class Cancel(_TaskChange):
+    """Cancels tasks: final at once while no node has them, a recall otherwise."""
+
+    async def cancel(self, tasks: Sequence[TaskId], reason: str = CANCELLED) -> Applied:
+        """`after` has `cancelled` for what is final, `assigned` or `processing` for what a node was asked to stop."""
+        applied = await self._store.change(tasks, task_state_machine.cancel_task(reason), self._clock.now())
+        await tell(self._broker, applied)
+        return applied
+
+
+class Retry(_TaskChange):
+    """Retries tasks by hand: the only way out of a final state. It opens the next round of the same task."""
+
+    async def retry(self, tasks: Sequence[TaskId]) -> Applied:
+        applied = await self._store.reopen(tasks, self._clock.now())
+        await tell(self._broker, applied)
+        return applied
+
+
+class Reprioritize(_TaskChange):
+    """Changes the priority of tasks that have not ended."""
 
     async def reprioritize(self, tasks: Sequence[TaskId], priority: int) -> Applied:
         if not limits.PRIORITY_MIN <= priority <= limits.PRIORITY_MAX:
@@ -34,9 +61,9 @@ class Reprioritize:
         lanes = await self._store.lanes(sorted({row.lane for row in live.values()}))
         moved = {lane.id: lane.at_priority(priority) for lane in lanes}
         await self._store.ensure_lanes(list(moved.values()))
-        decide = task_state_machine.reprioritize({have: lane.id for have, lane in moved.items()})
+        decide = task_state_machine.change_lane({old_lane: lane.id for old_lane, lane in moved.items()})
         applied = await self._store.change(tasks, decide, self._clock.now())
-        # The old window may still show them: whoever takes one from there is refused by the store.
+        # The old window may still show them: the store refuses a task that is popped from there.
         stale = [(row.lane, row.id) for row in live.values() if moved[row.lane].id != row.lane]
         await self._broker.ready.discard(stale)
         await tell(self._broker, applied)
