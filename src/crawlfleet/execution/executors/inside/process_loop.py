@@ -290,7 +290,7 @@ class _AgentMeterLink:
 def _failed_done(start: StartExecution, stream: OutputStream, exc: BaseException) -> Done:
     classified = classify_error(exc)
     if not classified.is_expected:
-        stream.add_log("".join(traceback.format_exception(exc)), "error")
+        stream.log("".join(traceback.format_exception(exc)), "error")
     return Done(
         start.execution,
         is_completed=False,
