@@ -50,28 +50,33 @@ ANYTHING: Mapping[str, Any] = {"type": "object"}
 
 
 class TaskStream(Protocol):
-    """The output of a context: items, records, products, log lines and progress figures."""
+    """The output of a context: items, records, products, log lines and progress figures.
 
-    async def send_item(self, item: Mapping[str, Any]) -> None:
+    Its names are part of the documented SDK: users write a stream of their own to test executors.
+    """
+
+    async def item(self, item: Mapping[str, Any]) -> None:
         """Send an item, when there is room in the window. Raises TaskError for one that is not JSON or too large."""
         ...
 
-    async def send_record(self, record: bytes) -> None:
+    async def record(self, record: bytes) -> None:
         """Send a WARC record of the archive, compressed by itself, when there is room in the window."""
         ...
 
-    async def add_product(self, product: Product) -> None:
+    async def product(self, product: Product) -> None:
         """Add a product, as it was seen."""
         ...
 
     async def send_products(self) -> None: ...
 
-    def add_log(self, message: str, level: str) -> None: ...
+    def log(self, message: str, level: str) -> None: ...
 
-    def update_progress(self, figures: Mapping[str, Any]) -> None: ...
+    def progress(self, figures: Mapping[str, Any]) -> None: ...
 
 
 class MasterLink(Protocol):
+    """The link of an execution to a master."""
+
     async def report_crawl(self, body: bytes) -> bytes:
         """Send the report of a member of a crawl over many nodes (`wire.crawl`); returns the next batch of URLs."""
         ...
@@ -127,16 +132,16 @@ class TaskContext:
 
     async def item(self, item: Mapping[str, Any]) -> None:
         """Adds an item to the task's results; waits while they cannot be taken away fast enough."""
-        await self._stream.send_item(item)
+        await self._stream.item(item)
 
     async def record(self, record: bytes) -> None:
         """Adds a record of WARC, compressed by itself, to the task's archive; waits as `item` does."""
-        await self._stream.send_record(record)
+        await self._stream.record(record)
 
     async def product(self, product: Product) -> None:
         """Adds a product to those of its project, or says what it looks like now. Written with the outcome; of many,
         all but the last are written while the execution runs."""
-        await self._stream.add_product(product)
+        await self._stream.product(product)
 
     async def send_products(self) -> None:
         """Returns when those that were added so far are written."""
@@ -146,15 +151,15 @@ class TaskContext:
         """`item` for executors that are plain functions and run in a thread: it blocks."""
         if self._loop is None:
             raise RuntimeError("emit() is for plain functions; await item() in an async one")
-        asyncio.run_coroutine_threadsafe(self._stream.send_item(item), self._loop).result()
+        asyncio.run_coroutine_threadsafe(self._stream.item(item), self._loop).result()
 
     def log(self, message: str, level: str = "info") -> None:
         """Adds a line to the execution's log; may be called from any thread."""
-        self._stream.add_log(message, level if level in LEVELS else "info")
+        self._stream.log(message, level if level in LEVELS else "info")
 
     def progress(self, **figures: float | int | str) -> None:
         """Figures of how far the work is (pages=12, queued=30); the last ones become part of its metrics."""
-        self._stream.update_progress(figures)
+        self._stream.progress(figures)
 
 
 class Executor:
@@ -166,7 +171,7 @@ class Executor:
 
     @classmethod
     def problems(cls, parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """What is wrong with parameters that fit the schema, as (path, detail): selectors that do not parse."""
+        """Problems of parameters that fit the schema, as (path, detail): selectors that do not parse."""
         return []
 
     async def run(self, context: TaskContext) -> Any:

@@ -233,10 +233,10 @@ async def test_a_site_that_stays_away_fails_its_pages_once_and_says_so(monkeypat
 
 async def test_other_hosts_go_on_meanwhile() -> None:
     class Told(Heard):
-        def add_log(self, message: str, level: str) -> None:
+        def log(self, message: str, level: str) -> None:
             if "did not answer for" in message:
                 read_by_then.update(read(self, other))
-            super().add_log(message, level)
+            super().log(message, level)
 
     heard, read_by_then = Told(), Counter[str]()
     async with restarting(600.0, stops_after=10) as served, restarting(stops_after=0) as other:

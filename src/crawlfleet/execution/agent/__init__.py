@@ -1,1 +1,1 @@
-"""The agent: our process on a node. Joins a session, syncs, runs what it is given, and fences itself."""
+"""The agent, the process of crawlfleet on a node: opens sessions, syncs, runs executions, and guards its lease."""

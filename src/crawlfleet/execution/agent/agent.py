@@ -34,6 +34,8 @@ DRAIN_S = 30.0
 
 
 class Departure(StrEnum):
+    """Why the agent ended."""
+
     LEFT = "left"
     """Left on request, with everything handed over."""
     REMOVED = "removed"
@@ -44,6 +46,8 @@ class Departure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
+    """Settings of an agent, fixed from its start."""
+
     node: int
     secret: str
     outbox_directory: Path

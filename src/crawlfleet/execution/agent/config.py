@@ -20,6 +20,8 @@ def ignore_hosts(_hosts: Sequence[str]) -> None:
 
 
 class Config:
+    """The node's part of its cluster's configuration, and the sync interval that follows from it."""
+
     def __init__(self, allow_hosts: AllowHosts = ignore_hosts) -> None:
         """`allow_hosts` is called with the hosts that the cluster allows whenever they change."""
         self._allow_hosts = allow_hosts

@@ -17,6 +17,8 @@ from crawlfleet.ports.clock import Clock
 
 
 class NodeDrain:
+    """The drain of the node: ordered by a master, or because the agent leaves."""
+
     def __init__(self, runner: Runner, *, sync_trigger: SyncTrigger, clock: Clock, on_event: OnEvent) -> None:
         self._runner = runner
         self._sync_trigger = sync_trigger

@@ -9,6 +9,8 @@ OnEvent = Callable[[str, dict[str, object]], None]
 
 
 class AgentEvent(StrEnum):
+    """Names of the events, each with the fields of its data."""
+
     SESSION_OPENED = "session_opened"
     """session, lease_s, reported (executions whose saved outcomes went up with it)"""
     SESSION_ENDED = "session_ended"

@@ -24,6 +24,8 @@ LOCK = "agent.lock"
 
 
 class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The contents of the identity file."""
+
     join_key: str
     node_id: str = ""
     secret: str = ""
@@ -45,6 +47,8 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class IdentityFile:
+    """The identity file in the node's data directory."""
+
     def __init__(self, directory: Path) -> None:
         self.path = directory / FILE
 

@@ -31,6 +31,8 @@ Capability = float | str | list[str]
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
+    """Detected capabilities and resources of the machine."""
+
     capabilities: dict[str, Capability]
     resources: dict[str, float]
     machine: str = ""

@@ -42,6 +42,8 @@ _GPU_QUERY = ("--query-gpu=utilization.gpu", "--format=csv,noheader,nounits")
 
 
 class _Traffic(NamedTuple):
+    """Network counters of the machine at one instant."""
+
     read_at: float
     received: int
     sent: int

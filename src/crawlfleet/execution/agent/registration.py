@@ -31,6 +31,8 @@ TOKEN_HINT = "make a new one: crawlfleet token create --role enrol"
 
 
 class RegisterAnswer(msgspec.Struct):
+    """A master's answer to a register call."""
+
     node_id: str
     secret: str | None
     """Secret of the node; None: the one it called with stays valid."""
@@ -60,6 +62,8 @@ class RegisterRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Joiner:
+    """Registers the node with a master and keeps its identity file."""
+
     def __init__(
         self,
         directory: Path,

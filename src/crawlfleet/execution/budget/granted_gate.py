@@ -49,6 +49,8 @@ BLOCK_REPORT_S = 600.0
 
 @dataclass(slots=True)
 class _PacedHost:
+    """One host at the gate: the process's share of it, its pace and its queue."""
+
     share: ProcessShare
     spacing_s: float = math.inf
     lag_s: float = 0.0
@@ -111,6 +113,8 @@ class _PacedHost:
 
 
 class GrantedGate:
+    """Implements `host_gate.HostGate` with the grants of the agent."""
+
     def __init__(self, link: GateLink, clock: Callable[[], float] = boot_time) -> None:
         self._link = link
         self._clock = clock

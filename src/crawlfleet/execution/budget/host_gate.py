@@ -31,6 +31,8 @@ class HostUsage(NamedTuple):
 
 
 class ProcessShare(NamedTuple):
+    """A process's share of one host's budget."""
+
     host: str
     rate: int = 0
     concurrency: int = 0
@@ -79,6 +81,8 @@ class NoGrant(Exception):
 
 
 class HostGate(Protocol):
+    """The gate that every request to a target host passes."""
+
     async def begin_request(self, host: str) -> None:
         """Wait for a request's turn at the host; `end_request` follows when its answer was read. Raises HostAway."""
         ...

@@ -43,6 +43,8 @@ class LeaseDeadline(Protocol):
 
 
 class GrantedProcess(Protocol):
+    """An executor process that receives grants."""
+
     def send_grants(self, version: int, until: float, shares: Sequence[ProcessShare]) -> None: ...
 
     def extend_grants(self, until: float) -> None: ...
@@ -50,6 +52,8 @@ class GrantedProcess(Protocol):
 
 @dataclass(slots=True)
 class _GrantedHost:
+    """One host with the node's grant and the demand of its processes."""
+
     shares: HostShares[int] = field(default_factory=HostShares)
     away_until: float = 0.0
     wanted: dict[int, int] = field(default_factory=dict)
@@ -62,12 +66,16 @@ class _GrantedHost:
 
 @dataclass(slots=True)
 class _PendingNews:
+    """News of a host that no answered sync has carried yet."""
+
     span_ms: int
     sync_number: int | None = None
     """Number of the last sync that carried it."""
 
 
 class HostGrants:
+    """Divides the node's grants over its executor processes."""
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lease: LeaseDeadline | None = None

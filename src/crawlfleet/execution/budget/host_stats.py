@@ -23,6 +23,8 @@ MAX_COUNT = 1 << 40
 
 
 class HostStats:
+    """Counts of target hosts, and the batch of them under way to a master."""
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._counts: dict[str, list[int]] = {}

@@ -53,6 +53,8 @@ class MeterLink(Protocol):
 
 
 class _Amount:
+    """The granted and used amount of one quota."""
+
     __slots__ = (
         "_clock",
         "_requested_at",
@@ -96,6 +98,8 @@ class _Amount:
 
 
 class QuotaMeter:
+    """The meter of one execution: pages and bytes used, and slices requested."""
+
     def __init__(self, link: MeterLink, clock: Callable[[], float] = time.monotonic) -> None:
         self._link = link
         self._amounts = {

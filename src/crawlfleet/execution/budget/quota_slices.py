@@ -16,6 +16,8 @@ OnSlice = Callable[[SliceBody], None]
 
 
 class QuotaSlices:
+    """Open slice requests of the node's executions, and where their answers go."""
+
     def __init__(self) -> None:
         self._requests: dict[int, SliceWantBody] = {}
         self._callbacks: dict[int, OnSlice] = {}

@@ -1,1 +1,1 @@
-"""What a node can run, and the processes it runs it in."""
+"""Executors: the registry of task types, executor processes seen from inside and outside, and their protocol."""

@@ -42,6 +42,8 @@ class ProcessConfig(msgspec.Struct, array_like=True, tag=0, frozen=True):
 
 
 class StartExecution(msgspec.Struct, array_like=True, tag=1, frozen=True):
+    """Order to start an execution."""
+
     execution: int
     task: int
     task_type: str
@@ -53,6 +55,8 @@ class StartExecution(msgspec.Struct, array_like=True, tag=1, frozen=True):
 
 
 class CancelExecution(msgspec.Struct, array_like=True, tag=2, frozen=True):
+    """Order to cancel an execution."""
+
     execution: int
 
 
@@ -64,6 +68,8 @@ class Credit(msgspec.Struct, array_like=True, tag=3, frozen=True):
 
 
 class Ping(msgspec.Struct, array_like=True, tag=4, frozen=True):
+    """Ping with a number, answered by a Pong."""
+
     number: int
 
 
@@ -111,10 +117,12 @@ class EarlierNotes(msgspec.Struct, array_like=True, tag=9, frozen=True):
 
 
 class Ready(msgspec.Struct, array_like=True, tag=10, frozen=True):
-    pass
+    """The process is ready for executions."""
 
 
 class Items(msgspec.Struct, array_like=True, tag=11, frozen=True):
+    """Items of an execution, as JSON lines."""
+
     execution: int
     count: int
     lines: bytes
@@ -135,6 +143,8 @@ class WarcRecords(msgspec.Struct, array_like=True, tag=20, frozen=True):
 
 
 class Done(msgspec.Struct, array_like=True, tag=13, frozen=True):
+    """How an execution ended."""
+
     execution: int
     is_completed: bool
     error: int = 0
@@ -156,6 +166,8 @@ class Done(msgspec.Struct, array_like=True, tag=13, frozen=True):
 
 
 class Pong(msgspec.Struct, array_like=True, tag=14, frozen=True):
+    """Answer to the Ping of the same number."""
+
     number: int
 
 
@@ -182,6 +194,8 @@ class GrantsInEffect(msgspec.Struct, array_like=True, tag=17, frozen=True):
 
 
 class HostNewsReport(msgspec.Struct, array_like=True, tag=18, frozen=True):
+    """News of a target host: a refusal, a block or a crawl delay."""
+
     host: str
     kind: int
     """model.host_names.HostNews"""

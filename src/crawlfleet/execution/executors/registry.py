@@ -31,6 +31,8 @@ SCAN_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ExecutorEntry:
+    """A task type with its schema and the path of its executor."""
+
     task_type: str
     schema: Mapping[str, Any]
     is_builtin: bool

@@ -48,10 +48,14 @@ class ProblemDocument(msgspec.Struct):
 
 
 class StaleExecutionError(Conflict):
+    """The execution is no longer the live one of its task."""
+
     code = "stale_execution"
 
 
 class UnknownCrawlError(NotFound):
+    """The crawl that an execution names does not exist."""
+
     code = "no_crawl"
 
 

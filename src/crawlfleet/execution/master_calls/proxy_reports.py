@@ -20,6 +20,8 @@ REPORT_S = 5.0
 
 
 class MasterCalls(Protocol):
+    """Calls to a master that are retried until one answers."""
+
     async def put(self, path: str, lines: bytes) -> None:
         """PUT to a master, retried until one has stored it. Raises the master's objection."""
         ...

@@ -15,6 +15,8 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 5.0
 
 
 class Rejections:
+    """Counts rejections since a master last accepted the node."""
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._first_at = 0.0

@@ -97,13 +97,13 @@ class Heard:
         self.records: list[bytes] = []
         self.products: list[Product] = []
 
-    async def send_item(self, item: Mapping[str, Any]) -> None:
+    async def item(self, item: Mapping[str, Any]) -> None:
         self.items.append(dict(item))
 
-    async def send_record(self, record: bytes) -> None:
+    async def record(self, record: bytes) -> None:
         self.records.append(record)
 
-    async def add_product(self, product: Product) -> None:
+    async def product(self, product: Product) -> None:
         self.products.append(product)
 
     async def send_products(self) -> None:
@@ -114,10 +114,10 @@ class Heard:
         for item in self.items:
             yield msgspec.json.encode(item) + b"\n"
 
-    def add_log(self, message: str, level: str) -> None:
+    def log(self, message: str, level: str) -> None:
         self.lines.append((level, message))
 
-    def update_progress(self, figures: Mapping[str, Any]) -> None:
+    def progress(self, figures: Mapping[str, Any]) -> None:
         self.figures.update(figures)
 
 

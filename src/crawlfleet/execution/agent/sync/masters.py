@@ -10,6 +10,8 @@ from crawlfleet.ports.transport import MasterTransport
 
 
 class Masters:
+    """The transports of all masters, with the index of the one in use."""
+
     def __init__(self, transports: Sequence[MasterTransport], rng: Random) -> None:
         if not transports:
             raise ConfigError("masters: an agent needs the address of at least one master")

@@ -30,11 +30,15 @@ BETWEEN_SESSIONS_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Session:
+    """An open session of the node."""
+
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
+    """Id, secret and task types with which the node opens a session."""
+
     node: int
     secret: str
     task_types: Sequence[str]
@@ -49,6 +53,8 @@ class LeavingUnopened(Exception):
 
 
 class SessionOpener:
+    """Opens sessions: at the start of the agent, and after each one that ended."""
+
     def __init__(
         self,
         credentials: Credentials,

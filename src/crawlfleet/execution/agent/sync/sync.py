@@ -54,6 +54,8 @@ FIRST_IDLE_S, LONGEST_IDLE_S = 0.1, 0.5
 
 
 class SyncEnding(Enum):
+    """Why the sync loop of a session ended."""
+
     SESSION_ENDED = auto()
     REMOVED = auto()
     LEFT = auto()
@@ -61,6 +63,8 @@ class SyncEnding(Enum):
 
 @dataclass(slots=True, eq=False)
 class SyncCall:
+    """A sync call under way."""
+
     number: int
     master_index: int
     """Index of the master in the list of masters."""
@@ -100,6 +104,8 @@ class SyncParts:
 
 
 class Syncer:
+    """The sync loop of one session at a time."""
+
     def __init__(
         self,
         node: int,

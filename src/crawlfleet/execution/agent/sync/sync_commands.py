@@ -57,6 +57,8 @@ def _recall_reason(recall: RecallBody) -> Recall:
 
 
 class SyncCommands:
+    """Applies the commands of sync answers to the parts of the agent."""
+
     def __init__(
         self,
         runner: Runner,

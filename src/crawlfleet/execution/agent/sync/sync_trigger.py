@@ -8,6 +8,8 @@ from crawlfleet.ports.clock import Clock
 
 
 class SyncTrigger:
+    """Keeps the time by which the next sync is due, and wakes the sync loop."""
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._woken = asyncio.Event()

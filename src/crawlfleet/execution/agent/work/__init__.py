@@ -1,1 +1,1 @@
-"""The node's work: slots, the runner of executions, outcomes, the lease guard, grants."""
+"""The node's work: slots, the runner of executions, outcomes, the lease guard."""

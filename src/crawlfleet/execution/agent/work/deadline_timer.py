@@ -13,6 +13,8 @@ CLOCK_CHECK_S = 1.0
 
 
 class DeadlineTimer:
+    """Calls `on_deadline` once at the deadline; `run` is its task."""
+
     def __init__(self, clock: Clock, on_deadline: Callable[[], None]) -> None:
         self._clock = clock
         self._on_deadline = on_deadline

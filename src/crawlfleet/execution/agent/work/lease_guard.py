@@ -20,6 +20,8 @@ MARGIN_S = 2.0
 
 
 class NodeLease:
+    """The lease of the node's session, counted from the last answered sync."""
+
     def __init__(self, clock: Clock, margin_s: float = MARGIN_S) -> None:
         self._clock = clock
         self._margin_s = margin_s
@@ -48,6 +50,8 @@ class NodeLease:
 
 
 class LeaseGuard:
+    """Stops the work of the node before its lease ends."""
+
     def __init__(self, lease: NodeLease, clock: Clock, stop_work: Callable[[], None]) -> None:
         self._lease = lease
         self._stop_work = stop_work

@@ -52,6 +52,8 @@ _DECODER = msgspec.json.Decoder(_Added | _Acknowledged)
 
 
 class Outbox:
+    """The file of outcomes that no master has acknowledged."""
+
     def __init__(self, directory: Path, *, is_synced: bool = True, compact_bytes: int = COMPACT_BYTES) -> None:
         self._path = directory / FILE_NAME
         self._is_synced = is_synced

@@ -43,12 +43,16 @@ _encode = msgspec.json.Encoder().encode
 
 
 class OutcomeBatch(NamedTuple):
+    """The outcomes of one message, and what is left for later ones."""
+
     outcomes: list[OutcomeBody]
     remaining: list[int]
     """Executions that are over but whose outcomes are not in this batch."""
 
 
 class Outcomes:
+    """All outcomes that no master has acknowledged, on disk or not yet."""
+
     def __init__(self, outbox: Outbox, clock: Clock, sync_trigger: SyncTrigger, on_event: OnEvent) -> None:
         self._outbox = outbox
         self._clock = clock

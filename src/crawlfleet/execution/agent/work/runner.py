@@ -27,6 +27,8 @@ FREED_SLOT_SYNC_S = 0.02
 
 
 class Runner:
+    """Runs the executions of the node and reports their outcomes."""
+
     def __init__(
         self,
         executor: Executor,

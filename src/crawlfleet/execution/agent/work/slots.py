@@ -31,6 +31,8 @@ class StopCause(IntEnum):
 
 
 class HeldState(IntEnum):
+    """State of an execution on the node."""
+
     WAITING = 0
     RUNNING = 1
     STOPPING = 2
@@ -78,6 +80,8 @@ class HeldExecution:
 
 
 class Slots:
+    """The slots of the node and the executions in them."""
+
     def __init__(self, count: int, prefetch: int = 0) -> None:
         self.declared = count
         """Number of slots the node declared; a master may set another."""

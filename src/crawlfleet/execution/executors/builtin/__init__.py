@@ -1,1 +1,1 @@
-"""The task types every node knows. They share executor processes: no step of theirs may block for long."""
+"""The built-in task types. They share executor processes, so none of them may block the event loop for long."""

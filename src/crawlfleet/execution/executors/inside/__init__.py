@@ -1,1 +1,1 @@
-"""Inside an executor process: its entry, its loop, and what executions send out of it."""
+"""Inside an executor process: its entry, its loop, and the output stream of each execution."""

@@ -40,6 +40,8 @@ _BY_NAME = {
 
 
 class ClassifiedError(NamedTuple):
+    """The error class and message of an exception."""
+
     error: ErrorClass
     message: str
     is_permanent: bool = False

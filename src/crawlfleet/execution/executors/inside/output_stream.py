@@ -79,7 +79,7 @@ class OutputStream:
         self._request_lock = asyncio.Lock()
         self._products: list[bytes] = []
 
-    async def send_item(self, item: Mapping[str, Any]) -> None:
+    async def item(self, item: Mapping[str, Any]) -> None:
         if not isinstance(item, Mapping):
             raise TaskError(f"an item is a mapping, not {type(item).__name__}", error="input", permanent=True)
         try:
@@ -92,7 +92,7 @@ class OutputStream:
         self._items.append(line)
         self._count_bytes(len(line))
 
-    async def send_record(self, record: bytes) -> None:
+    async def record(self, record: bytes) -> None:
         await self._wait_for_window(len(record))
         self._records.append(record)
         self._count_bytes(len(record))
@@ -109,7 +109,7 @@ class OutputStream:
             self._send(MasterRequest(self._execution, body, endpoint), len(body))
             return await self._answer
 
-    async def add_product(self, product: Product) -> None:
+    async def product(self, product: Product) -> None:
         """Keep a product for the outcome; when there are too many for one, the earlier ones are sent ahead."""
         body = encode_json(body_of(product))
         if len(body) > limits.PRODUCT_BYTES:
@@ -132,13 +132,13 @@ class OutputStream:
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(body)
 
-    def add_log(self, message: str, level: str) -> None:
+    def log(self, message: str, level: str) -> None:
         if threading.get_ident() != self._thread:
             self._loop.call_soon_threadsafe(self._add_log_line, message, level)
         else:
             self._add_log_line(message, level)
 
-    def update_progress(self, figures: Mapping[str, Any]) -> None:
+    def progress(self, figures: Mapping[str, Any]) -> None:
         if figures.keys() <= self.figures.keys():
             self.figures.update(figures)
         else:

@@ -62,6 +62,8 @@ _decode = msgspec.json.Decoder().decode
 
 
 class ProcessLoop:
+    """The loop of one executor process: its executions, and its connection to the agent."""
+
     def __init__(self, *, is_isolated: bool) -> None:
         self._is_isolated = is_isolated
         self._loop = asyncio.get_running_loop()
@@ -288,7 +290,7 @@ class _AgentMeterLink:
 def _failed_done(start: StartExecution, stream: OutputStream, exc: BaseException) -> Done:
     classified = classify_error(exc)
     if not classified.is_expected:
-        stream.add_log("".join(traceback.format_exception(exc)), "error")
+        stream.log("".join(traceback.format_exception(exc)), "error")
     return Done(
         start.execution,
         is_completed=False,

@@ -1,1 +1,1 @@
-"""The agent's side of executor processes: starting, supervising, talking to them."""
+"""The agent's side of executor processes: start, supervision, running executions, uploads."""

@@ -43,6 +43,8 @@ OnCredit = Callable[[int], None]
 
 @dataclass(slots=True)
 class _ChunkStream:
+    """Pending parts of one kind (items, log or WARC), and the chunks sent of it."""
+
     name: str
     pending: deque[tuple[bytes, OnCredit]] = field(default_factory=deque)
     pending_bytes: int = 0

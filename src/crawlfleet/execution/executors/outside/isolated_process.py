@@ -50,6 +50,8 @@ READ_BYTES = 64 << 10
 
 
 class IsolatedProcess(ExecutorProcess):
+    """An executor process for one execution, below a supervisor."""
+
     def __init__(
         self,
         execution: RunningExecution,

@@ -69,6 +69,8 @@ OnStart = Callable[[ExecutionId, float], None]
 
 
 class RunningExecution:
+    """One execution in an executor process: it handles its messages and builds its outcome."""
+
     def __init__(
         self,
         assignment: AssignmentBody,

@@ -57,6 +57,8 @@ BRIEF_S, LONGEST_PAUSE_S = 1.0, 5.0
 
 
 class SharedProcess(ExecutorProcess):
+    """An executor process that many executions of built-in types share."""
+
     def __init__(
         self,
         process: asyncio.subprocess.Process,

@@ -40,6 +40,8 @@ def scrubbed_environment(directory: Path | None = None) -> dict[str, str]:
 
 @dataclass(slots=True)
 class Spawned:
+    """A started isolated process with its sockets."""
+
     process: asyncio.subprocess.Process
     frames: socket.socket
     control: socket.socket

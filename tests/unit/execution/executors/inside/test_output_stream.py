@@ -42,7 +42,7 @@ async def test_small_ones_are_gathered_and_go_out_soon() -> None:
     sent = Sent()
     stream = OutputStream(1, sent, 1 << 20)
     for number in range(10):
-        await stream.send_item({"number": number})
+        await stream.item({"number": number})
     assert not sent
     async with asyncio.timeout(2):
         while not sent:  # noqa: ASYNC110
@@ -54,7 +54,7 @@ async def test_small_ones_are_gathered_and_go_out_soon() -> None:
 async def test_what_was_streamed_goes_before_a_word_with_the_master() -> None:
     sent = Sent()
     stream = OutputStream(1, sent, 1 << 20)
-    await stream.send_item({"number": 1})
+    await stream.item({"number": 1})
     asking = asyncio.create_task(stream.report_crawl(b"up"))
     await asyncio.sleep(0)
     assert [type(one) for one in sent] == [Items, MasterRequest]
@@ -66,8 +66,8 @@ async def test_what_was_streamed_goes_before_a_word_with_the_master() -> None:
 async def test_without_credit_an_item_waits_for_room() -> None:
     sent = Sent()
     stream = OutputStream(1, sent, 1_000)
-    await stream.send_item({"text": "x" * 900})
-    waiting = asyncio.create_task(stream.send_item({"text": "y" * 500}))
+    await stream.item({"text": "x" * 900})
+    waiting = asyncio.create_task(stream.item({"text": "y" * 500}))
     await asyncio.sleep(0.02)
     assert not waiting.done()
     assert len(sent.items()) == 1, "what fills the window is on its way"
@@ -81,7 +81,7 @@ async def test_without_credit_an_item_waits_for_room() -> None:
 async def test_one_larger_than_the_window_passes_alone() -> None:
     sent = Sent()
     stream = OutputStream(1, sent, 1_000)
-    await asyncio.wait_for(stream.send_item({"text": "x" * 50_000}), 1)
+    await asyncio.wait_for(stream.item({"text": "x" * 50_000}), 1)
     stream.flush()
     assert len(sent.items()) == 1
 
@@ -89,7 +89,7 @@ async def test_one_larger_than_the_window_passes_alone() -> None:
 @pytest.mark.parametrize("item", [{"x": object()}, ["not a mapping"], {"x": "y" * ITEM_BYTES}, {"x": "\ud800"}])
 async def test_what_is_no_item_is_the_executors_mistake(item: Any) -> None:
     with pytest.raises(TaskError) as raised:
-        await OutputStream(1, Sent(), 1 << 20).send_item(item)
+        await OutputStream(1, Sent(), 1 << 20).item(item)
     assert (raised.value.error, raised.value.permanent) == ("input", True)
 
 
@@ -97,12 +97,12 @@ async def test_lines_beyond_the_bound_are_dropped_and_counted() -> None:
     sent = Sent()
     stream = OutputStream(1, sent, 1_000)
     for number in range(100):
-        stream.add_log(f"line {number} {'x' * 100}", "info")
+        stream.log(f"line {number} {'x' * 100}", "info")
     stream.flush()
     kept = len(sent.log())
     assert 10 < kept < 30
     stream.add_credit(10_000)
-    stream.add_log("again", "info")
+    stream.log("again", "info")
     stream.flush()
     assert sent.log()[kept:] == ["again", f"{100 - kept} lines dropped: they came too fast"]
 
@@ -110,7 +110,7 @@ async def test_lines_beyond_the_bound_are_dropped_and_counted() -> None:
 async def test_lines_from_other_threads_arrive() -> None:
     sent = Sent()
     stream = OutputStream(1, sent, 1 << 20)
-    thread = threading.Thread(target=stream.add_log, args=("from a thread", "warning"))
+    thread = threading.Thread(target=stream.log, args=("from a thread", "warning"))
     thread.start()
     await asyncio.to_thread(thread.join)
     await asyncio.sleep(0)
@@ -121,7 +121,7 @@ async def test_lines_from_other_threads_arrive() -> None:
 async def test_a_line_is_json_whatever_is_in_it() -> None:
     sent = Sent()
     stream = OutputStream(1, sent, 1 << 20)
-    stream.add_log("unpaired \ud800, NUL \x00, and much " + "x" * 20_000, "info")
+    stream.log("unpaired \ud800, NUL \x00, and much " + "x" * 20_000, "info")
     stream.flush()
     assert sent.log()[0].startswith("unpaired ?, NUL \x00")
     assert len(sent.log()[0]) < 10_000
@@ -131,11 +131,11 @@ async def test_figures_are_kept_to_the_last_and_bounded() -> None:
     stream = OutputStream(1, Sent(), 1 << 20)
     assert stream.encode_metrics() == b""
     for number in range(200):
-        stream.update_progress({"pages": number, f"figure_{number}": number})
+        stream.progress({"pages": number, f"figure_{number}": number})
     figures = json.loads(stream.encode_metrics())
     assert figures["pages"] == 199
     assert len(figures) == 100
-    stream.update_progress({"pages": object()})
+    stream.progress({"pages": object()})
     assert stream.encode_metrics() == b""
 
 
@@ -167,16 +167,16 @@ async def test_figures_are_told_now_and_then_when_they_have_changed(monkeypatch:
                 await asyncio.sleep(0.01)
 
     for pages in range(10):
-        stream.update_progress({"pages": pages})
+        stream.progress({"pages": pages})
     assert not sent, "not at once"
     await told(9)
-    stream.update_progress({"pages": 9})
+    stream.progress({"pages": 9})
     await asyncio.sleep(0.1)
     assert sent.figures() == [{"pages": 9}]
-    thread = threading.Thread(target=stream.update_progress, args=({"pages": 10},))
+    thread = threading.Thread(target=stream.progress, args=({"pages": 10},))
     thread.start()
     await told(10)
-    stream.update_progress({"pages": 11, "note": "x" * 5_000})
+    stream.progress({"pages": 11, "note": "x" * 5_000})
     await asyncio.sleep(0.1)
     assert len(sent.figures()) == 2, "too much to tell"
 
@@ -185,7 +185,7 @@ async def test_short_work_tells_nothing_but_its_end(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(streams, "PROGRESS_S", 0.05)
     sent = Sent()
     stream = OutputStream(1, sent, 1_000)
-    stream.update_progress({"pages": 1})
+    stream.progress({"pages": 1})
     stream.close()
     await asyncio.sleep(0.1)
     assert not sent
@@ -195,8 +195,8 @@ async def test_short_work_tells_nothing_but_its_end(monkeypatch: pytest.MonkeyPa
 async def test_records_wait_for_room_like_items_and_go_out_whole() -> None:
     sent = Sent()
     stream = OutputStream(1, sent, 1_000)
-    await stream.send_record(b"r" * 900)
-    waiting = asyncio.create_task(stream.send_record(b"s" * 5_000))
+    await stream.record(b"r" * 900)
+    waiting = asyncio.create_task(stream.record(b"s" * 5_000))
     while not sent:  # noqa: ASYNC110
         await asyncio.sleep(0)
     assert not waiting.done()
