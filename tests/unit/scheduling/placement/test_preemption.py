@@ -99,7 +99,7 @@ def test_nobody_goes_where_the_waiting_task_could_not_run(node: dict[str, Any]) 
 
 
 def test_a_gap_of_one_is_enough_where_it_is_set_so() -> None:
-    assert tasks(chosen([high(priority=5)], [full()], [low(1, priority=4)], gap=1)) == [[1]]
+    assert tasks(chosen([high(priority=5)], [full()], [low(1, priority=4)], min_rank_gap=1)) == [[1]]
 
 
 def test_one_large_task_goes_rather_than_two_small_ones() -> None:
@@ -113,7 +113,7 @@ def test_several_go_for_one_when_no_single_one_is_enough() -> None:
     held = [low(1, since=1, cpu=1.0), low(2, since=2, cpu=1.0), low(3, since=3, cpu=1.0)]
     assert tasks(chosen([high(cpu=2.0)], [node], held)) == [[3, 2]]
     assert chosen([high(cpu=2.0)], [node], held, budget=1) == []
-    assert chosen([high(cpu=3.0)], [node], held, together_most=2) == []
+    assert chosen([high(cpu=3.0)], [node], held, max_victims=2) == []
 
 
 def test_a_node_whose_slots_were_lowered_has_to_lose_more() -> None:
