@@ -250,7 +250,7 @@ whole of it). A failure that says it is permanent is not retried, whatever its c
 def _class_rows() -> Iterator[str]:
     _agree([error.word for error in RULES], CLASSES, "CLASSES")
     for error, rule in RULES.items():
-        most = "as often as the task says" if rule.most_retries is None else f"at most {rule.most_retries} time"
+        most = "as often as the task says" if rule.max_retries is None else f"at most {rule.max_retries} time"
         wait = "as the task says" if rule.delay_factor == 1 else f"{rule.delay_factor:g} times as long"
         retried, waits = (most, wait) if rule.may_retry else ("no", "")
         yield f"| `{error.word}` | {CLASSES[error.word]} | {retried} | {waits} |"
