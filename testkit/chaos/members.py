@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from crawlfleet.execution.executors.outside.linux import end_with_parent
+from crawlfleet.execution.executors.outside.linux_processes import end_with_parent
 from testkit.servers.supervisor import send, tree
 
 STOP_S = 60.0

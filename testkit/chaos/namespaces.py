@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from crawlfleet.execution.executors.outside.linux import end_with_parent
+from crawlfleet.execution.executors.outside.linux_processes import end_with_parent
 from testkit.chaos.network import Direction
 
 _NOBODY = "02:00:00:00:ff:ff"

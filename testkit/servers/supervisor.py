@@ -21,7 +21,7 @@ import sys
 
 import psutil
 
-from crawlfleet.execution.executors.outside.linux import end_with_parent
+from crawlfleet.execution.executors.outside.linux_processes import end_with_parent
 
 GRACE_S = 5.0
 

@@ -13,7 +13,7 @@ import msgspec
 import uvloop
 
 from crawlfleet.bootstrap.worker import WorkerOptions, run_worker
-from crawlfleet.execution.executors.outside.linux import end_with_parent
+from crawlfleet.execution.executors.outside.linux_processes import end_with_parent
 from crawlfleet.observe.logs import configure_logs
 
 

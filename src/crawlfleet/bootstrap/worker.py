@@ -27,8 +27,8 @@ from crawlfleet.execution.agent.registration import Joiner, RegisterRequest, own
 from crawlfleet.execution.agent.sync.http_transport import HttpTransport
 from crawlfleet.execution.budget.host_grants import HostGrants
 from crawlfleet.execution.budget.quota_slices import QuotaSlices
+from crawlfleet.execution.executors.outside.agent_executor import MEMORY_MB, AgentExecutor
 from crawlfleet.execution.executors.outside.chunk_uploader import ChunkUploader
-from crawlfleet.execution.executors.outside.process_executor import MEMORY_MB, ProcessExecutor
 from crawlfleet.execution.executors.outside.spawn import search_path
 from crawlfleet.execution.executors.registry import ExecutorEntry, scan_entries
 from crawlfleet.execution.master_calls.http_calls import normalise_master_url, open_http_session
@@ -143,7 +143,7 @@ class _Worker:
         options = self._options
         uploads = ChunkUploader(session, self._masters, identity.secret, self._rng)
         grants, slices = HostGrants(self._clock), QuotaSlices()
-        executor = ProcessExecutor(
+        executor = AgentExecutor(
             entries,
             uploads,
             options.data_dir / "work",

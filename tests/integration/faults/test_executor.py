@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from crawlfleet.execution.executors.outside import shared_process
-from crawlfleet.execution.executors.outside.process_executor import ProcessExecutor
+from crawlfleet.execution.executors.outside.agent_executor import AgentExecutor
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass
 from testkit.patience import promised
@@ -77,7 +77,7 @@ class Ended(NamedTuple):
 class Watched:
     """An executor with one process, and the most memory that it and those below it had."""
 
-    def __init__(self, executor: ProcessExecutor, site: SiteProcess) -> None:
+    def __init__(self, executor: AgentExecutor, site: SiteProcess) -> None:
         self.executor = executor
         self.site = site
 

@@ -19,8 +19,8 @@ import psutil
 import zstandard
 from aiohttp import web
 
+from crawlfleet.execution.executors.outside.agent_executor import AgentExecutor
 from crawlfleet.execution.executors.outside.chunk_uploader import ChunkUploader
-from crawlfleet.execution.executors.outside.process_executor import ProcessExecutor
 from crawlfleet.execution.executors.registry import builtin_entries, load_user_entries
 from crawlfleet.execution.master_calls.http_calls import open_http_session
 from crawlfleet.model.ids import execution_text
@@ -85,7 +85,7 @@ async def executing(
     as_builtin: tuple[str, ...] = (),
     masters: list[str] | None = None,
     **settings: Any,
-) -> AsyncIterator[ProcessExecutor]:
+) -> AsyncIterator[AgentExecutor]:
     """All types of the users' module and the built-in ones. Leaves no process behind, or fails."""
     entries = dict(builtin_entries()) | load_user_entries([USERS])
     for name in as_builtin:
@@ -95,7 +95,7 @@ async def executing(
         urls = masters or [server.url if server else "http://127.0.0.1:9"]
         uploads = ChunkUploader(session, urls, SECRET, random.Random(1))
         settings = {"processes": 2, "search_path": [entry for entry in sys.path if entry], **settings}
-        executor = ProcessExecutor(entries, uploads, directory / "work", **settings)
+        executor = AgentExecutor(entries, uploads, directory / "work", **settings)
         await executor.start()
         try:
             yield executor

@@ -12,13 +12,13 @@ from __future__ import annotations
 import gc
 import sys
 
-from crawlfleet.execution.executors.outside import linux
+from crawlfleet.execution.executors.outside import linux_processes
 from crawlfleet.execution.executors.outside.supervisor import fork_supervised
 
 
 def run_shared(frames: int, agent: int) -> None:
-    linux.end_with_parent(agent)
-    linux.keep_freed_memory()
+    linux_processes.end_with_parent(agent)
+    linux_processes.keep_freed_memory()
     import uvloop
 
     from crawlfleet.execution.executors.inside import process_loop
@@ -31,7 +31,7 @@ def run_shared(frames: int, agent: int) -> None:
 def run_isolated(frames: int, agent: int, control: int, memory_bytes: int) -> None:
     # Before anything large is loaded: the supervisor stays small, and loading happens below it.
     fork_supervised(control, agent, others=[frames])
-    linux.limit_resources(memory_bytes)
+    linux_processes.limit_resources(memory_bytes)
     import asyncio
 
     from crawlfleet.execution.executors.inside import process_loop

@@ -23,8 +23,8 @@ import structlog
 
 from crawlfleet.execution.budget.host_grants import HostGrants
 from crawlfleet.execution.executors.inside.output_stream import encode_log_line
-from crawlfleet.execution.executors.outside import linux
-from crawlfleet.execution.executors.outside.executor_process import LAST_READ_S, ExecutorProcess
+from crawlfleet.execution.executors.outside import linux_processes
+from crawlfleet.execution.executors.outside.base_process import LAST_READ_S, ExecutorProcess
 from crawlfleet.execution.executors.outside.running_execution import OnStart, ProcessDied, RunningExecution
 from crawlfleet.execution.executors.outside.spawn import spawn_isolated
 from crawlfleet.execution.executors.protocol import (
@@ -112,14 +112,14 @@ class IsolatedProcess(ExecutorProcess):
             except OSError:
                 pass
 
-    def check_limits(self, processes: linux.ProcessTable) -> None:
+    def check_limits(self, processes: linux_processes.ProcessTable) -> None:
         """Kill the process tree when it exceeds its memory limit or has too many processes."""
         if self.pid is None or self._why:
             return
         tree = processes.descendants(self.pid)
         if len(tree) > MAX_PROCESSES:
             self.kill(f"started more than {MAX_PROCESSES} processes")
-        elif processes.memory_bytes(tree) > self._memory_bytes < linux.proportional_memory_bytes(tree):
+        elif processes.memory_bytes(tree) > self._memory_bytes < linux_processes.proportional_memory_bytes(tree):
             self.kill(f"used more than {self._memory_bytes >> 20} MB of memory")
 
     async def _run_process(self, directory: Path) -> int | None:
@@ -181,7 +181,7 @@ class IsolatedProcess(ExecutorProcess):
 
     def _force_kill(self) -> None:
         if self.pid is not None:
-            linux.kill_tree(self.pid)
+            linux_processes.kill_tree(self.pid)
 
     def _schedule_stop(self, after_s: float, act: Callable[[], None]) -> None:
         if self._stopping is not None:

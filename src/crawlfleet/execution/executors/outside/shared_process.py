@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from crawlfleet.execution.budget.host_grants import HostGrants
-from crawlfleet.execution.executors.outside.executor_process import LAST_READ_S, ExecutorProcess
+from crawlfleet.execution.executors.outside.base_process import LAST_READ_S, ExecutorProcess
 from crawlfleet.execution.executors.outside.running_execution import ProcessDied, RunningExecution, run_uncancelled
 from crawlfleet.execution.executors.outside.spawn import spawn_shared
 from crawlfleet.execution.executors.protocol import (

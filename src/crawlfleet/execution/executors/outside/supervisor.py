@@ -16,7 +16,7 @@ import select
 import time
 from typing import NoReturn
 
-from crawlfleet.execution.executors.outside import linux
+from crawlfleet.execution.executors.outside import linux_processes
 
 SILENCE_S = 7.0
 """Longest silence of the agent: one that does not run cannot renew its lease, and its work must end before that."""
@@ -26,12 +26,12 @@ def fork_supervised(control: int, agent: int, others: list[int]) -> None:
     """Fork the process of the execution and return in it; the supervisor never returns, and closes the `others`."""
     if os.getppid() != agent:
         os._exit(1)
-    linux.keep_descendants()
+    linux_processes.keep_descendants()
     supervisor = os.getpid()
     worker = os.fork()
     if worker == 0:
         os.close(control)
-        linux.end_with_parent(supervisor)
+        linux_processes.end_with_parent(supervisor)
         # A signal it sends to its group must not hit the supervisor.
         os.setsid()
         return
@@ -43,7 +43,7 @@ def fork_supervised(control: int, agent: int, others: list[int]) -> None:
 
 def _supervise(control: int, worker: int) -> NoReturn:
     status = _watch_worker(control, worker)
-    linux.kill_descendants()
+    linux_processes.kill_descendants()
     try:
         os.write(control, str(status).encode())
     except OSError:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from crawlfleet.execution.executors.outside import chunk_uploader
-from crawlfleet.execution.executors.outside.process_executor import ProcessExecutor
+from crawlfleet.execution.executors.outside.agent_executor import AgentExecutor
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import execution_text
 from crawlfleet.model.status import ErrorClass
@@ -146,7 +146,7 @@ async def test_one_that_does_not_complete_tells_of_its_log_and_counts_no_items(
         assert metrics == told | ({} if then == "die" else {"pages": 3})
 
 
-async def stopped_or_over(executor: ProcessExecutor, given: AssignmentBody) -> msgspec.Raw:
+async def stopped_or_over(executor: AgentExecutor, given: AssignmentBody) -> msgspec.Raw:
     """The metrics, whichever way they are told."""
     try:
         return (await executor.run(given)).metrics

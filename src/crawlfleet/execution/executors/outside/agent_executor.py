@@ -14,7 +14,7 @@ import msgspec
 
 from crawlfleet.execution.budget.host_grants import HostGrants
 from crawlfleet.execution.budget.quota_slices import QuotaSlices
-from crawlfleet.execution.executors.outside import linux
+from crawlfleet.execution.executors.outside import linux_processes
 from crawlfleet.execution.executors.outside.chunk_uploader import ChunkUploader
 from crawlfleet.execution.executors.outside.isolated_process import IsolatedProcess
 from crawlfleet.execution.executors.outside.running_execution import (
@@ -47,7 +47,7 @@ def ignore_start(_execution: ExecutionId, _took_s: float) -> None:
     """Default for an executor whose starts are not measured."""
 
 
-class ProcessExecutor:
+class AgentExecutor:
     """Implements `ports.executor.Executor`; usable between `start` and `close`."""
 
     def __init__(
@@ -188,7 +188,7 @@ class ProcessExecutor:
             turn += 1
             if not self._isolated:
                 continue
-            table = linux.ProcessTable()
+            table = linux_processes.ProcessTable()
             for process in list(self._isolated.values()):
                 process.check_limits(table)
                 if turn % HEARTBEATS_EVERY == 0:
