@@ -1,5 +1,4 @@
-"""Collected items of a crawl: every record is streamed as an item, and the first ones are kept for the inline result.
-"""
+"""Collected items of a crawl: every record is streamed as an item, and the first are kept for the inline result."""
 
 from __future__ import annotations
 
