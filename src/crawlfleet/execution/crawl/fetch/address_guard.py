@@ -128,8 +128,7 @@ class AddressGuard:
     def __init__(self, allow_hosts: Iterable[str] = ()) -> None:
         self._allowed = tuple(allowed(entry) for entry in allow_hosts)
         self._granted: set[tuple[str, int]] = set()
-        """Addresses and ports that are refused by default and allowed by an entry: `open_socket` lets them pass, too.
-        """
+        """Addresses and ports that are refused by default and allowed by an entry: `open_socket` accepts them."""
 
     def check(self, host: str, port: int, address: str) -> None:
         """Raise AddressRefused when `host` (as written in the URL) at `address` may not be connected to."""

@@ -157,7 +157,9 @@ def _zstd_frame() -> zstandard.ZstdDecompressionObj:
 
 
 def _deflate_window(data: bytes) -> int:
-    """Return the window bits of a `deflate` body: it means zlib's format, but about half of the senders mean raw data.
+    """Return the window bits of a `deflate` body.
+
+    `deflate` means zlib's format, and about half of its senders mean the raw one.
     """
     is_zlib = data[0] & 0x0F == 8 and (len(data) < 2 or (data[0] << 8 | data[1]) % 31 == 0)
     return zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS

@@ -71,8 +71,7 @@ class SiteConnection(ResponseHandler):
     # -- requests
 
     async def ask(self, words: bytes, ends_at: float) -> None:
-        """Send a request and return when the head of its answer is here; the whole answer has to be here by `ends_at`.
-        """
+        """Send a request and return when the head of its answer is here; all of it has to be here by `ends_at`."""
         transport: Any = self.transport
         if transport is None or transport.is_closing():
             raise aiohttp.ServerDisconnectedError

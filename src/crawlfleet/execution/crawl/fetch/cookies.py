@@ -72,8 +72,7 @@ class CookieSession:
             self._note(_SetCookie(page, header, self._clock()))
 
     def restore(self, bodies: Iterable[CookieBody]) -> None:
-        """Add the cookies of a kept jar. A cookie that a site set here and that is not yet saved is newer, and stays.
-        """
+        """Add the cookies of a kept jar. A cookie that a site set here and that is not saved is newer, and stays."""
         now = self._clock()
         for body in bodies:
             key = cookie_key(body.url, body.header)
