@@ -80,8 +80,8 @@ class Outages:
         if (doubt := self._doubts.get(host)) is not None:
             return await asyncio.shield(doubt)
         doubt = self._doubts[host] = asyncio.get_running_loop().create_future()
-        # A host without a witness here was answered for another member. Its robots.txt may be requested whatever its
-        # rules are, and is answered if only with a refusal.
+        # A host without a witness here has answered another member. Its robots.txt may be requested whatever its rules
+        # are, and is answered if only with a refusal.
         witness = self._heard.get(host) or f"{url.partition('://')[0]}://{host}/robots.txt"
         is_away = True
         try:

@@ -128,7 +128,7 @@ class Fetcher:
         reads: Reads = is_text,
         conditions: Mapping[str, str] | None = None,
     ) -> Fetched:
-        """Fetch a page that can be read. Raises PageFailed, or PageSkipped for an answer of another content type.
+        """Fetch a page that can be read. Raises PageFailed, or PageSkipped for an answer of another kind.
 
         With `conditions` (headers for exactly this URL) the answer may have the status 304, and no body.
         """

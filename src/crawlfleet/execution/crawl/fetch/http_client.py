@@ -151,7 +151,7 @@ class HttpClient:
     async def _ask(
         self, way: Way, words: bytes, asked: CIMultiDict[str], look: Look, ends_at: float, *, is_again: bool = False
     ) -> Answer:
-        # A proxy needs its credentials on a connection that was kept as well.
+        # A proxy requires the client to identify itself on a connection that was kept as well.
         kept = await self._connector.kept(way.key) if way.options.proxy is None and not is_again else None
         connection = kept or await self._connect(way, ends_at)
         try:

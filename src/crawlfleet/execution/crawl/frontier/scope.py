@@ -1,4 +1,4 @@
-"""The scope says whose pages a crawl may visit: the start URLs' hosts, their subdomains, their domain, or any host."""
+"""The scope defines whose pages a crawl may visit: the start URLs' hosts, their subdomains, their domain, or any."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ import ada_url
 
 URL_CHARS = 4_096
 PAGE_LINKS = 50_000
-"""Limit on links that are followed from one page, as on entries of one sitemap."""
+"""Limit on links of one page, as on entries of one sitemap; the links after them are not followed."""
 _PORTS = {"http": 80, "https": 443}
 
 

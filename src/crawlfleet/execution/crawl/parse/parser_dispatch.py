@@ -22,7 +22,10 @@ from crawlfleet.execution.page_failures import PageFailed
 HERE_BYTES = 64 << 10
 THREAD_BYTES = 256 << 10
 SLOW_S, WARY_PAGES = 0.2, 100
-"""Seconds after which a small page counts as made to be slow, and number of next pages parsed outside of the loop."""
+"""Seconds after which a small page counts as made to be slow, and the number of pages affected by that.
+
+The next WARY_PAGES pages are parsed in a thread, where they hold up no other work.
+"""
 
 
 class PageReader:

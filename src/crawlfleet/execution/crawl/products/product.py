@@ -163,7 +163,7 @@ def _plain(url: str) -> str:
 
 
 def _products(thing: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the thing itself if it is a product, or the products that it says it is about."""
+    """Yield the thing itself if it is a product, or the products that it names as its subject."""
     if not isinstance(thing, Mapping):
         return
     if _is_product(thing):

@@ -2,7 +2,7 @@
 
 A note is an item of its own kind: `_page` is the URL, with status, depth, size, ETag, Last-Modified and a hash of the
 bytes. A crawl that names an earlier one requests pages on the condition that they have changed (conditional requests),
-and notes for each how it compares: new, changed, unchanged or gone.
+and notes for each how it compares: new, changed, unchanged, gone or failed.
 """
 
 from __future__ import annotations

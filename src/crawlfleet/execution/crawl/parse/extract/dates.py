@@ -49,7 +49,7 @@ _RFC = re.compile(r"(?:[A-Za-z]{3},?\s)?\d{1,2}[ -][A-Za-z]{3}[ -]\d{2,4} \d\d:\
 
 
 class Ambiguous(str):
-    """The text of a date whose day and month cannot be told apart."""
+    """The text of a date whose day and month cannot be distinguished."""
 
 
 def date_of(text: str, *, day_first: bool | None = None) -> str | None:
