@@ -1,1 +1,1 @@
-"""The crawl engine: which page next (frontier, pace, robots), fetching it (fetch, addresses), reading it (page)."""
+"""The crawl engine: it chooses pages (frontier, pacing, robots.txt), fetches them (fetch) and parses them (parse)."""

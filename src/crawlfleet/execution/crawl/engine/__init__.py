@@ -1,1 +1,1 @@
-"""The crawl engine: its plan, pacing, failures, and the items it collects."""
+"""The crawl engine runs one crawl: its plan, pacing, failures, and the items it collects."""

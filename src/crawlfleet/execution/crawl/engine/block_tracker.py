@@ -1,4 +1,4 @@
-"""Walls that a crawl runs into, host by host: when to tell of them, and when to stop knocking; and whom it awaits."""
+"""The block tracker counts block pages per host: it reports blocked hosts, gives up on some, and logs long waits."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from crawlfleet.execution.crawl.frontier.urls import site, target_of
 from crawlfleet.execution.page_failures import PageFailed
 
 ENOUGH = 50
-"""Refusals in a row after which a host is left for good: a wall is not worn down by knocking."""
+"""Number of refusals in a row after which a crawl gives up on a host for good: more requests do not lift a block."""
 KNOWN_WALL = 5
-"""What one counts whose maker is known: it cannot be just a page for members."""
+"""Weight of one block page whose product is recognised: such a page cannot be just a page for members."""
 HOSTS = 10_000
 
 
@@ -22,10 +22,10 @@ class Blocks:
         self._untold: set[str] = set()
         self._has_read = False
         self.pages: Counter[str] = Counter()
-        """Pages that a wall stood before, by host."""
+        """Number of pages per host that a block page replaced."""
         self.given_up: set[str] = set()
         self._waits: dict[str, float] = {}
-        """Until when hosts are left alone that nothing could be done without."""
+        """Monotonic time per host until which it is left alone while the whole crawl has to wait for it."""
         self._longest_s: Counter[str] = Counter()
 
     def met(self, url: str, failure: PageFailed) -> None:
@@ -41,13 +41,13 @@ class Blocks:
         self._tell()
 
     def passed(self, url: str) -> None:
-        """A page was read."""
+        """Note that a page was read: the host's refusals are no longer in a row."""
         self._in_a_row.pop(site(url), None)
         self._has_read = True
         self._tell()
 
     def waits(self, host: str, away_s: float, now: float) -> str | None:
-        """The crawl stands still until then. What is to be said of it, if that is new."""
+        """Note that the crawl stands still until the host may be asked; returns a message to log if that is new."""
         if now + away_s - self._waits.get(host, 0.0) < 1.0:
             return None
         self._waits[host] = now + away_s
@@ -55,14 +55,14 @@ class Blocks:
         return f"{host} asks to be left alone: the crawl waits for another {away_s:.0f} s"
 
     def _tell(self) -> None:
-        # A crawl that never reads a page fails as blocked, and its end tells the same.
+        # A crawl that never reads a page fails as blocked, and the end of its execution reports the same.
         if self._has_read and self._untold:
             for host in self._untold:
                 self._gate.report_block(host)
             self._untold.clear()
 
     def notes(self) -> list[str]:
-        """For people."""
+        """Return sentences about blocks and waits for people to read."""
         noted = [f"{host} blocked {count} pages" for host, count in self.pages.most_common(5)]
         noted += [f"{host} asked to be left alone for {s} s, and was" for host, s in self._longest_s.most_common(5)]
         return noted + [f"{host} was left: it let nothing through any more" for host in sorted(self.given_up)[:5]]

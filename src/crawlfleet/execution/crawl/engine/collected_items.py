@@ -1,4 +1,4 @@
-"""What a crawl has found so far: every record streamed as an item, the first of them kept for the result itself."""
+"""Collected items of a crawl: every record is streamed as an item, and the first are kept for the inline result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INLINE_RECORDS = 200
 INLINE_BYTES = 48 << 10
 HELD_BYTES = 1 << 20
 ITEM_BYTES = 500 << 10
-"""Half of what an item may have."""
+"""Limit on the size of a record: half of what an item may have."""
 PAGES = "pages"
 _NOTHING: Mapping[str, Any] = {}
 
@@ -25,20 +25,20 @@ Emit = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
 class Found(NamedTuple):
-    """A record that is no larger than an item may be."""
+    """A record, cut where necessary so that it is no larger than an item may be."""
 
     key: str
-    """Under which it stands in the result."""
+    """Key under which the record stands in the result."""
     record: dict[str, Any]
     size: int
     item: Mapping[str, Any]
 
 
 class Gathered:
-    """The data of one crawl.
+    """Collects the data of one crawl.
 
-    Pages on which no container shows are held back for a while: on a shop's front page the selectors may find a stray
-    title, and once some page shows the container those strays are no data.
+    Pages on which no container is recognised are held back for a while: on a shop's front page the selectors may match
+    a stray title, and once some page shows the container those strays are no data.
     """
 
     def __init__(self, emit: Emit, plan: ExtractionPlan) -> None:
@@ -55,7 +55,7 @@ class Gathered:
         self.counts: Columns = {}
 
     async def add(self, url: str, status: int, facts: PageFacts, chunk: int = 0) -> None:
-        """`chunk`: what its page was leased with."""
+        """Add the records of one page; `chunk` is the number of the URL batch that its page was leased with."""
         field_counts.add(self.counts, facts.counts)
         if facts.container is not None:
             self._settle(facts.container)
@@ -74,7 +74,7 @@ class Gathered:
 
     @staticmethod
     def listed(url: str, lists: dict[str, list[str]]) -> dict[str, Any]:
-        """A page on which no container shows, as one item."""
+        """Return a page without a recognised container as one item."""
         item: dict[str, Any] = {"_url": url} | lists
         if len(msgspec.json.encode(item)) > ITEM_BYTES:
             item = {"_url": url, "_truncated": True} | {name: values[:20] for name, values in lists.items()}
@@ -97,7 +97,7 @@ class Gathered:
         self._held_bytes = 0
 
     def _found(self, url: str, status: int, facts: PageFacts) -> Iterator[Found]:
-        """The records of a page, but for what it lists while no container shows."""
+        """Yield the records of a page, except for the lists of a page without a recognised container."""
         if self._plan.is_only_page or self._plan.page:
             yield _fitted(PAGES, {"url": url, "title": facts.title, "status": status, **facts.page}, url)
         for name, records in facts.data.items():
@@ -126,7 +126,7 @@ def _fitted(key: str, record: dict[str, Any], url: str, more: Mapping[str, Any] 
 
 
 def _cut(record: dict[str, Any]) -> dict[str, Any]:
-    """As many of its values as fit, the smallest first."""
+    """Keep as many values of a record as fit, the smallest first."""
     sizes = {name: len(msgspec.json.encode(value)) + len(name) + 8 for name, value in record.items()}
     room, kept = ITEM_BYTES, set()
     for name in sorted(sizes, key=sizes.__getitem__):

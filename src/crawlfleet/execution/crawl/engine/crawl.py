@@ -1,7 +1,7 @@
-"""One crawl, on one node: takes links from the frontier, visits them, puts what they link to back.
+"""The crawl loop of one node: it takes links from the frontier, visits them and adds the links found on their pages.
 
-The parts meet here and nowhere else: frontier (which), outlook (what is followed), pace (when), robots (whether),
-fetcher (how), reader (what is in it), gathered (where it goes).
+The parts meet here and nowhere else: frontier (which URL), link filter (what is followed), pacing (when), robots.txt
+(whether), fetcher (how), page parser (what is in the page), collected items (where the records go).
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from crawlfleet.execution.process_state.robots_cache import RobotsCache
 
 PAGE_TRIES = 2
 REFUSED_TRIES = 4
-"""Of a page that the site asks to come back for: that says nothing of the page."""
+"""Limit on tries of a page when the site asks to come back later: such a refusal is no evidence about the page."""
 RETRY_S = 0.5
 AT_ONCE = 1_000
-"""Links of a lost host that are counted in one go."""
+"""Number of links of a lost host that are counted before other work gets its turn."""
 
 
 class Crawl:
@@ -74,10 +74,10 @@ class Crawl:
         self._same_pages = (
             SamePages(self._outlook, self._frontier, self._look) if plan.following.obeys_canonical else None
         )
-        # What a page says to robots, and of itself, stands among its links.
+        # The directives for robots and the canonical URL of a page are parsed together with its links.
         self._reads_links = self._outlook.leads_on or plan.obey_noindex or self._same_pages is not None
         self._agent = plan.user_agent.partition("/")[0]
-        # Sites block addresses: those of proxies say nothing of this node.
+        # Sites block addresses: a block of a proxy's address is no evidence about this node.
         self.blocks = Blocks(self._gate if is_own_address else OpenGate())
         self._outages = outages or Outages(self._is_there, report.log)
         self._book = book
@@ -86,9 +86,9 @@ class Crawl:
         self.pages = 0
         self.skipped = 0
         self.moved = 0
-        """Pages that redirected to others, which were visited instead."""
+        """Number of pages that redirected to others, which were visited instead."""
         self.unkept = 0
-        """Pages that ask not to be kept."""
+        """Number of pages that ask not to be kept (noindex)."""
         self.data_bytes = 0
         self._starts_read = 0
         self._starts_known = 0
@@ -103,18 +103,21 @@ class Crawl:
         )
         self.start_failures = self._failed.starts
         self.start_waits: PageFailed | None = None
-        """Why a start URL is asked for again, as of late."""
+        """The most recent failure because of which a start URL is tried again."""
         self.errors = self._failed.errors
-        """Pages that failed, by class,"""
+        """Number of failed pages per error class."""
         self.failures = self._failed.kinds
-        """and by what happened more closely."""
+        """Number of failed pages per kind, which is finer than the class."""
         self.stopped_by: str | None = None
         self._log = CrawlLog(
             plan, report, self._gate, self, items=lambda: gathered.items, queued=lambda: len(self._frontier)
         )
 
     async def run(self) -> None:
-        """Returns when nothing is left to visit or a limit is reached; what was found is in `gathered` and here."""
+        """Crawl until nothing is left to visit or a limit is reached.
+
+        The results are in `gathered` and in the attributes of this object.
+        """
         self._outlook.begin(self._plan.urls)
         if self._book is not None:
             self._outlook.known_before(self._book.known())
@@ -137,7 +140,10 @@ class Crawl:
         self._log.end()
 
     def queued(self) -> dict[str, int]:
-        """For the gate: what could leave besides what is under way. A part of a budget beyond that would be idle."""
+        """Return for the host gate how many requests per host could leave besides those under way.
+
+        A part of a host budget beyond that number would be idle.
+        """
         queued: Counter[str] = Counter()
         for host, count in self._frontier.queued().items():
             queued[target_of(f"//{host}/")] += min(count, self._pace.room(host))
@@ -147,26 +153,26 @@ class Crawl:
         self._wake.set()
 
     def expect(self, urls: Iterable[str]) -> None:
-        """URLs that others found worth visiting."""
+        """Add URLs that other members of the crawl found worth visiting."""
         self._outlook.expect(urls)
 
     def expect_known(self, pages: Iterable[tuple[str, int]]) -> None:
-        """Pages of an earlier crawl that nothing led to, and how far from the start they were."""
+        """Add pages of an earlier crawl that no link led to, each with its depth from the start."""
         self._outlook.known_before(pages)
 
     @property
     def starts_reached(self) -> int:
-        """Start URLs that were read, or that lead to where others have been."""
+        """Number of start URLs that were read, or that lead to pages which were visited already."""
         return self._starts_read + (self._starts_known if self.pages else 0)
 
     @property
     def dropped(self) -> int:
-        """URLs that were found and not taken in: there were too many."""
+        """Number of URLs that were found and not added to the frontier, because it was full."""
         return self._frontier.dropped
 
     @property
     def left_out(self) -> Counter[str]:
-        """URLs that were found and are not followed, by reason."""
+        """Number of URLs that were found and are not followed, per reason."""
         return self._frontier.left_out
 
     def notes(self) -> list[str]:
@@ -182,22 +188,22 @@ class Crawl:
                 await self._pause()
 
     def _start(self, group: asyncio.TaskGroup) -> None:
-        """As many workers as may be under way now."""
+        """Start as many workers as may be under way now."""
         while (link := self._next()) is not None:
             group.create_task(self._work(link, group))
 
     async def _work(self, first: Link, group: asyncio.TaskGroup) -> None:
-        """Visits one link after the other, for as long as there is one that may be visited."""
+        """Visit one link after the other, for as long as there is a link that may be visited."""
         link: Link | None = first
         while link is not None:
             await self._visit(link)
             link = self._next()
-            # What was found may be enough for others, too.
+            # The links of this page may give work to further workers.
             self._start(group)
         self._wake.set()
 
     def _next(self) -> Link | None:
-        """The next link, which counts as under way from now on."""
+        """Return the next link to visit, which counts as under way from now on."""
         lost = 0
         while self._may_start() and (link := self._frontier.take(self._is_free)) is not None:
             host = site(link.url)
@@ -206,7 +212,7 @@ class Crawl:
                 self._frontier.ended(link, "failed", 0)
                 lost += 1
                 if lost == AT_ONCE:
-                    # There may be a million of them, and others have work to do.
+                    # A lost host may have a million links: let other tasks of the event loop run in between.
                     asyncio.get_running_loop().call_soon(self.wake)
                     return None
             elif host not in self.blocks.given_up:
@@ -218,12 +224,12 @@ class Crawl:
         return None
 
     async def _pause(self) -> None:
-        """Until a worker has nothing left to do, or a host is ready that was not."""
+        """Wait until a worker has nothing left to do, or a host becomes ready."""
         self._wake.clear()
         if self._in_flight or not self._frontier:
             await self._wake.wait()
             return
-        # A crawl that has nothing yet is tried again later instead; one that has something waits.
+        # A crawl without any page yet ends here and is retried later; a crawl that has pages waits.
         host, away_s = min(((host, self._gate.away_s(host)) for host in self.queued()), key=itemgetter(1))
         if away_s > PATIENCE_S and not self.pages:
             raise HostAway(host, away_s)
@@ -240,7 +246,7 @@ class Crawl:
             return False
         if self._pace.is_free(host) and self._gate.is_ready(target_of(f"//{host}/")):
             return True
-        # For what is only counted nobody has to wait.
+        # Links of a lost host are only counted, so that no request has to wait for them.
         return self._outages.is_lost(host)
 
     def _slow_down(self, host: str, delay_s: float) -> None:
@@ -253,7 +259,7 @@ class Crawl:
         if self._plan.max_bytes is not None and self.data_bytes >= self._plan.max_bytes:
             self.stopped_by = "max_bytes"
             return False
-        # Those under way count, so that the limit is kept exactly.
+        # Pages under way count as well, so that the limit is kept exactly.
         if self.pages + self._in_flight >= self._plan.max_pages:
             if self.pages >= self._plan.max_pages:
                 self.stopped_by = "max_pages"
@@ -302,7 +308,7 @@ class Crawl:
         if fetched.url != link.url:
             self._outlook.arrived(link, fetched.url)
         if fetched.status == 304 and self._book is not None:
-            # Where it led to, the earlier crawl knows.
+            # The earlier crawl has noted the links of this page.
             await self._book.read(link, fetched)
             self.pages += 1
             self._starts_read += link.is_start
@@ -314,7 +320,7 @@ class Crawl:
             self._same_pages is not None
             and (end := await self._same_pages.end_of(link, fetched.url, facts)) is not None
         ):
-            # What it links to may be linked to from nowhere else.
+            # The links of this page may stand on no other page.
             self._outlook.links(link, fetched, facts)
             end.size = len(fetched.body)
             self.data_bytes += end.size
@@ -331,7 +337,7 @@ class Crawl:
         return len(fetched.body)
 
     async def _look(self, url: str) -> PageFacts:
-        """At a page that is not visited now."""
+        """Fetch and parse a page outside of its visit."""
         if self._plan.respect_robots:
             await self._robots.check(url)
         await self._pace.turn(site(url))
@@ -341,7 +347,7 @@ class Crawl:
         return await self._reader.read(fetched, container=self._gathered.container, follow=True)
 
     def _reads(self, link: Link) -> Reads:
-        """JSON is a page where something is to be taken from it; a feed or a table, where its URL was named."""
+        """Return which content types are read: JSON if the plan extracts from it, feeds and tables at start URLs."""
         of_text = is_text if link.is_start else is_page
         if not self._plan.extraction.has_json:
             return of_text
@@ -365,7 +371,7 @@ class Crawl:
         return 0
 
     async def _admit(self, link: Link, url: str, hop: Hop) -> None:
-        """Before each request, redirects included: is it ours to fetch, does the site allow it, is it our turn?"""
+        """Check each request, redirects included, before it leaves: link filter, robots.txt, then the host's pacing."""
         if hop.number:
             self._outlook.redirect(link, url, sets_cookie=hop.sets_cookie)
         if self._plan.respect_robots:
@@ -375,7 +381,7 @@ class Crawl:
     def _leave(self, link: Link, why: str) -> None:
         self.skipped += 1
         if link.is_start:
-            # Nothing to read at an address somebody named is a failure, and a second try finds the same.
+            # A start URL without anything to read is a failure, and a second try would find the same.
             self.start_failures.append(PageFailed("parse", why, permanent=True))
         self._report.log(why, "debug")
 
@@ -390,12 +396,12 @@ class Crawl:
         return await is_answered(self._fetcher, url)
 
     def _comes_again(self, link: Link, failure: PageFailed) -> bool:
-        """Whether a page that failed is put back; if not, it is counted."""
+        """Return whether a failed page is put back into the frontier; if not, count it as failed."""
         link.tries += 1
         self.blocks.met(link.url, failure)
         if failure.retry_after_s and failure.status in {429, 503}:
             self._pace.hold(site(link.url), failure.retry_after_s)
-        # A host that is left alone by everybody is waited for, however long it asks for.
+        # Where the host gate holds all requests to a host back, the crawl waits however long the host asks for.
         is_soon = failure.retry_after_s <= HOLD_MAX_S or self._gate.away_s(target_of(link.url)) > 0
         tries = REFUSED_TRIES if failure.is_later else PAGE_TRIES
         if not failure.permanent and link.tries < tries and is_soon:

@@ -1,4 +1,4 @@
-"""What a crawl tells while it runs: figures of its progress and lines of its log, with the host that sets its pace."""
+"""The crawl log reports a crawl while it runs: progress figures and log lines, with the host that limits its pace."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from crawlfleet.execution.crawl.engine.plan import CrawlPlan
 
 EVERY_S = 10.0
 LEAST_VISITS = 10
-"""Visits of a host before it is said to limit a crawl, unless its requests are spaced apart."""
+"""Number of visits before a host is reported to limit a crawl, unless the requests to it are spaced."""
 HOSTS_NAMED = 10
-"""Lines about limiting hosts: a crawl of thousands of hosts does not fill its log with them."""
+"""Limit on log lines about limiting hosts, so that a crawl of thousands of hosts does not fill its log with them."""
 
 
 class Report(Protocol):
-    """Who hears of it: the execution's context."""
+    """The receiver of log lines and progress: the execution's context."""
 
     def log(self, message: str, level: str = "info") -> None: ...
 
@@ -26,7 +26,7 @@ class Report(Protocol):
 
 
 class Figures(Protocol):
-    """What a crawl has counted."""
+    """The counters of a crawl that its log reads."""
 
     pages: int
     skipped: int
@@ -74,7 +74,7 @@ class CrawlLog:
         self._report.log(f"crawls {starts}, depth {plan.depth}, at most {plan.max_pages:,} pages")
 
     def visited(self, host: str) -> None:
-        """After each visit: the figures for those who watch, and now and then a line of the log."""
+        """Report the progress figures after each visit, and every EVERY_S seconds a log line."""
         limit = self._limit(host)
         more: dict[str, Any] = {} if limit is None else {"limited_by": host, "limit": limit}
         if self._plan.urls:
@@ -109,7 +109,7 @@ class CrawlLog:
         return f"{crawl.pages:,} pages read, {failed}, {crawl.skipped:,} skipped{moved}, {self._items():,} items"
 
     def _limit(self, host: str) -> str | None:
-        """What this node may ask of a host, where most visits end with others in line behind them."""
+        """Return what this node may ask of a host, if most visits of it end while other requests wait for it."""
         self._visits[host] += 1
         share = self._gate.awaited_share(host)
         if share is None:

@@ -1,4 +1,4 @@
-"""Pages that failed: which of them are excused, and how the others count."""
+"""Failed pages of a crawl: which failures are excused because the host is away, and how the others are counted."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class FailedPages:
         self._book = book
         self._log = log
         self.starts: list[PageFailed] = []
-        """Of start URLs."""
+        """Failures of start URLs."""
         self.errors: Counter[str] = Counter()
-        """Pages that failed, by class,"""
+        """Number of failed pages per error class."""
         self.kinds: Counter[str] = Counter()
-        """and by what happened more closely."""
+        """Number of failed pages per kind, which is finer than the class."""
 
     async def is_excused(self, link: Link, failure: PageFailed) -> bool:
-        """Whether it was the host that failed, not the page, which is put back then as if it had not been tried."""
+        """Return whether the host failed and not the page, which is then put back as if it had not been tried."""
         patience_s = self._plan.wait_for_host_s
         if not failure.may_be_hosts or not patience_s or not self._is_known(link):
             return False
@@ -58,14 +58,17 @@ class FailedPages:
         return True
 
     def _is_known(self, link: Link) -> bool:
-        """Whether its host has answered. Of a crawl over many nodes, others have read what led to this link."""
+        """Return whether the link's host has answered before.
+
+        In a crawl over many nodes, another member has read the page that led to this link.
+        """
         if self._outages.has_answered(link.url):
             return True
         return link.chunk > 0 and link.depth > 0 and self._plan.following.rules.scope.is_start(link.url)
 
     def count(self, link: Link, failure: PageFailed) -> None:
         if link.is_sitemap:
-            # No page: what it lists may be found by links all the same.
+            # A sitemap is no page: the URLs it lists may be found by links all the same.
             self._outlook.sitemap_failed(link, str(failure))
             return
         if self._book is not None:

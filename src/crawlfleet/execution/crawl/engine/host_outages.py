@@ -1,11 +1,11 @@
-"""Hosts that stopped answering: whose failure it is, the page's or its host's, and for how long a host is waited for.
+"""Host outages: decides whether a page failed or its host, and how long a crawl waits for a host.
 
-witness   a page that the host answered before. When a connection fails, or somebody else answers for the host that it
-          cannot be reached (502, 503, 504), the witness is asked for: if it answers, the page is to blame that
-          failed; if it does not, the host is away, and that says nothing of any page
-away      nobody asks the host for pages; whoever noticed asks for the witness, one request at a time with growing
-          pauses, until it answers or patience is at its end. Other hosts go on meanwhile
-lost      it was away for too long: what waits for it has failed, at once and for that reason
+witness   a page that the host answered before. When a connection fails, or a gateway in front of the host answers that
+          the host cannot be reached (502, 503, 504), the witness is requested: if it is answered, the failed page is
+          to blame; if it is not, the host is away, and that is no evidence about any page
+away      no page of the host is requested; the worker that noticed requests the witness, one request at a time with
+          growing pauses, until it is answered or the patience is used up. Other hosts go on meanwhile
+lost      the host was away for too long: all pages that wait for it fail at once, and for that reason
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HOSTS = 10_000
 NOTED = 5
 
 Asks = Callable[[str], Awaitable[bool]]
-"""Whether a URL is answered, whatever it is that is said."""
+"""Function that requests a URL and returns whether it was answered, whatever the status."""
 
 
 class Outages:
@@ -39,14 +39,14 @@ class Outages:
         self._doubts: dict[str, asyncio.Future[bool]] = {}
         self._wakes: set[Callable[[], None]] = set()
         self._spent: dict[str, tuple[str | None, float]] = {}
-        """How long a host was away, since the page that it answered last."""
+        """Seconds for which a host was away, with the page that it had answered last before that."""
         self._cut: dict[str, float] = {}
         self._lost: dict[str, PageFailed] = {}
         self._failed: Counter[str] = Counter()
         self.away: set[str] = set()
 
     def enter(self, wake: Callable[[], None]) -> None:
-        """`wake` is called when a host that was away may be asked again, or is lost."""
+        """Register a crawl: `wake` is called when a host that was away may be asked again, or is lost."""
         self._wakes.add(wake)
 
     def leave(self, wake: Callable[[], None]) -> None:
@@ -64,24 +64,24 @@ class Outages:
         return host in self._lost
 
     def failed(self, url: str) -> PageFailed:
-        """A page of a host that is lost, as it is counted."""
+        """Return the failure with which a page of a lost host is counted."""
         host = site(url)
         self._failed[host] += 1
         why = self._lost[host]
         return PageFailed(why.error, f"{url}: {why}", kind=why.kind)
 
     async def excuses(self, url: str, failure: PageFailed, patience_s: float) -> bool:
-        """Whether a page whose connection failed is to be visited as if it had not been asked for.
+        """Return whether a page whose connection failed is to be visited as if it had not been requested.
 
-        Returns when its host answers, or is lost. Others that fail meanwhile only wait for the first answer of the
-        witness: they are not needed for more.
+        Returns when its host answers, or is lost. Other pages of the host that fail meanwhile only wait for the first
+        answer of the witness: they are not needed for more.
         """
         host = site(url)
         if (doubt := self._doubts.get(host)) is not None:
             return await asyncio.shield(doubt)
         doubt = self._doubts[host] = asyncio.get_running_loop().create_future()
-        # One that was not heard here was heard by somebody else. This may be asked for whatever it says, and is
-        # answered if only with a refusal.
+        # A host without a witness here has answered another member. Its robots.txt may be requested whatever its rules
+        # are, and is answered if only with a refusal.
         witness = self._heard.get(host) or f"{url.partition('://')[0]}://{host}/robots.txt"
         is_away = True
         try:
@@ -101,7 +101,8 @@ class Outages:
 
     async def _wait(self, host: str, witness: str, failure: PageFailed, patience_s: float) -> None:
         last, spent_s = self._spent.get(host, (None, 0.0))
-        # A host that answers its witness and no page would be waited for without end.
+        # The time away adds up while no page is answered: a host that answers only its witness would be waited for
+        # without end.
         began = self._clock() - (spent_s if last == self._heard.get(host) else 0.0)
         self._log(f"{host} does not answer any more ({failure}): waiting for it, {patience_s:g} s at most", "warning")
         pause_s = PAUSE_S
@@ -122,7 +123,7 @@ class Outages:
         self._log(f"{host} did not answer for {away_s:.0f} s: what is left of it counts as failed", "warning")
 
     def notes(self) -> list[str]:
-        """For people."""
+        """Return sentences about outages for people to read."""
         noted = [f"{why}: {self._failed[host]} pages failed by that" for host, why in self._lost.items()]
         noted += [f"{host} had not answered for {s:.0f} s when the crawl ended" for host, s in self._cut.items()]
         return noted[:NOTED]
@@ -132,7 +133,7 @@ async def is_answered(fetcher: Fetcher, url: str) -> bool:
     try:
         await fetcher.fetch_head(url, 1, hops=0)
     except PageFailed as exc:
-        # Half an answer is one, too.
+        # An answer that breaks off is an answer, too.
         return exc.kind == "cut" or not exc.may_be_hosts
     except (PageSkipped, HostAway):
         pass

@@ -1,4 +1,4 @@
-"""How often and how many at once one host is asked. The only place that decides when a request may leave."""
+"""Pacing per host: the spacing and the concurrency of requests. Only this module decides when a request may leave."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import time
 
 TOTAL = 64
-"""Pages under way at once, over all hosts of one execution."""
+"""Limit on pages under way at once, over all hosts of one execution."""
 HOLD_MAX_S = 60.0
 
 
@@ -23,7 +23,7 @@ class Pace:
         return self._total < TOTAL and self._open.get(host, 0) < self._concurrency
 
     def room(self, host: str) -> int:
-        """How many more of it may be under way."""
+        """Return how many more pages of the host may be under way."""
         return self._concurrency - self._open.get(host, 0)
 
     def begin(self, host: str) -> None:
@@ -37,15 +37,15 @@ class Pace:
             self._open[host] = left
 
     def slow_down(self, host: str, delay_s: float) -> None:
-        """What the host asks for counts where it is more than what the task asks for."""
+        """Apply the host's own crawl delay where it is longer than the task's delay."""
         self._delays[host] = max(self._delay_s, delay_s)
 
     def hold(self, host: str, seconds: float) -> None:
-        """No request to the host before that."""
+        """Hold back requests to the host for the given seconds, at most HOLD_MAX_S."""
         self._next[host] = max(self._next.get(host, 0.0), time.monotonic() + min(seconds, HOLD_MAX_S))
 
     async def turn(self, host: str) -> None:
-        """Returns when the next request to the host may leave."""
+        """Wait until the next request to the host may leave."""
         delay_s = self._delays.get(host, self._delay_s)
         now = time.monotonic()
         at = max(now, self._next.get(host, 0.0))

@@ -1,4 +1,4 @@
-"""What one crawl is to do: a task's parameters, read once."""
+"""The crawl plan: a task's parameters, validated and converted once."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ USER_AGENT = f"crawlfleet/{__version__}"
 @dataclass(frozen=True, slots=True)
 class CrawlPlan:
     urls: tuple[str, ...]
-    """Canonical, each once."""
+    """Canonical start URLs, each once."""
     bad_urls: tuple[str, ...]
-    """Where start URLs are that are none, and what they are: "urls[3]: 'x' is no URL of a page"."""
+    """Messages about start URLs that are not valid, with their position: "urls[3]: 'x' is no URL of a page"."""
     credentials: Mapping[str, tuple[str, str]]
-    """By origin."""
+    """User and password per origin, as given in start URLs."""
     extraction: ExtractionPlan
     following: Following
     depth: int = 0
@@ -37,18 +37,21 @@ class CrawlPlan:
     respect_robots: bool = True
     obey_noindex: bool = False
     user_agent: str = USER_AGENT
-    """Also the name that robots.txt is read for, whatever a profile says."""
+    """User agent of the crawl, which is also the name that robots.txt is read for, whatever a header profile sends."""
     headers: HeaderSets = field(default_factory=lambda: HeaderSets(user_agent=USER_AGENT))
     is_plain: bool = True
-    """Without headers or credentials of its own: sites answer it as they answer everybody."""
+    """Whether the crawl has no headers or credentials of its own: sites answer it as they answer any visitor."""
     delay_s: float = 0.0
     concurrency: int = DEFAULT_CONCURRENCY
     wait_for_host_s: float = WAIT_FOR_HOST_S
-    """For one that stopped answering."""
+    """Seconds for which the crawl waits for a host that stopped answering."""
 
 
 def plan_of(parameters: Mapping[str, Any]) -> CrawlPlan:
-    """Raises BadPlan and BadRule. A start URL that is none is kept aside: the others are crawled all the same."""
+    """Build the plan of a crawl from a task's parameters. Raises BadPlan and BadRule.
+
+    Start URLs that are not valid are listed in `bad_urls`: the others are crawled all the same.
+    """
     asked = [*([parameters["url"]] if "url" in parameters else []), *parameters.get("urls", [])]
     first = int("url" in parameters)
     normalise = normaliser_of(parameters)
@@ -90,7 +93,7 @@ def plan_of(parameters: Mapping[str, Any]) -> CrawlPlan:
         extraction=extraction_plan.plan_of(parameters),
         following=following,
         depth=depth,
-        # With nothing to follow, the URLs given are the limit.
+        # Without links to follow, the number of start URLs is the limit.
         max_pages=int(most) if most is not None else (DEFAULT_PAGES if is_open else max(1, len(good))),
         is_default_limit=most is None and is_open,
         **{name: parameters[name] for name in names if name in parameters},

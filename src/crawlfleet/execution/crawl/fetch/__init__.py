@@ -1,1 +1,1 @@
-"""Fetching a page: HTTP client, address guard, proxies, robots.txt, bodies, block detection."""
+"""Fetching of pages: HTTP client, address guard, proxies, robots.txt, body decoding, block detection."""

@@ -1,7 +1,8 @@
-"""Which addresses may be connected to. Private, loopback, link-local and metadata addresses are not, unless allowed.
+"""The address guard refuses connections to private, loopback, link-local and metadata addresses, unless allowed.
 
-A name is judged by what it resolves to, and the very addresses that were judged are the ones connected to: the
-resolver hands on nothing else, so a name that answers differently the next time gains nothing. Three places look:
+A name is judged by what it resolves to, and exactly the addresses that were judged are connected to: the resolver
+passes on nothing else, so a name that resolves differently the next time (DNS rebinding) gains nothing. Addresses are
+checked in three places:
 
 1. before a request, for hosts that are addresses already (no resolver is asked about those);
 2. in the resolver, for names;
@@ -48,11 +49,14 @@ _COMPATIBLE = ipaddress.IPv6Network("::/96")
 
 
 class AddressRefused(Exception):
-    """Not an OSError: nobody on the way may take it for an address to be tried again later."""
+    """Raised for an address that may not be connected to.
+
+    It is no OSError, so that no caller takes it for an address to be tried again later.
+    """
 
 
 class Allowed(NamedTuple):
-    """One entry of what is allowed: a name or a network, on one port or (0) all of them."""
+    """One entry of the allow list: a name or a network, on one port or on all ports (0)."""
 
     name: str
     network: Network | None
@@ -60,7 +64,7 @@ class Allowed(NamedTuple):
 
 
 def allowed(entry: str) -> Allowed:
-    """Reads `host`, `host:port`, an address or a network in CIDR form. Raises ValueError that names the entry."""
+    """Parse `host`, `host:port`, an address or a network in CIDR form. Raises ValueError that names the entry."""
     text = entry.strip()
     try:
         if "/" in text:
@@ -82,7 +86,7 @@ def allowed(entry: str) -> Allowed:
 
 
 def plain_host(hostname: str) -> str:
-    """As names are compared: without the brackets of IPv6 and the dot at the end."""
+    """Return the form in which host names are compared: without the brackets of IPv6 and the dot at the end."""
     return hostname.strip("[]").rstrip(".").lower()
 
 
@@ -94,7 +98,7 @@ def as_address(host: str) -> Address | None:
 
 
 def refusal(address: Address) -> str | None:
-    """Why an address is not crawled by default; None for one of the open internet."""
+    """Return why an address is not crawled by default; None for an address of the open internet."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return refusal(address.ipv4_mapped)
@@ -103,12 +107,12 @@ def refusal(address: Address) -> str | None:
     for network, why in REFUSED:
         if address.version == network.version and address in network:
             return why
-    # The table says why; the library knows the registries better than any table.
+    # The table gives the reason; the library knows the registries better than any table.
     return None if address.is_global else "not of the open internet"
 
 
 def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that a gateway would connect to in its place."""
+    """Return the IPv4 address that a gateway would connect to in place of an IPv6 address."""
     if address.sixtofour is not None:
         return address.sixtofour
     if address.teredo is not None:
@@ -119,15 +123,15 @@ def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
 
 
 class AddressGuard:
-    """The rule for one execution."""
+    """The address rule of one execution."""
 
     def __init__(self, allow_hosts: Iterable[str] = ()) -> None:
         self._allowed = tuple(allowed(entry) for entry in allow_hosts)
         self._granted: set[tuple[str, int]] = set()
-        """Refused by default, let through for the sake of an entry: what the last check may still make a socket to."""
+        """Addresses and ports that are refused by default and allowed by an entry: `open_socket` accepts them."""
 
     def check(self, host: str, port: int, address: str) -> None:
-        """Raises AddressRefused when `host` (as written in the URL) at `address` may not be connected to."""
+        """Raise AddressRefused when `host` (as written in the URL) at `address` may not be connected to."""
         known = as_address(address)
         why = "no address" if known is None else refusal(known)
         if why is None:
@@ -138,13 +142,13 @@ class AddressGuard:
         self._granted.add((str(known), port))
 
     def check_literal(self, host: str, port: int) -> None:
-        """The same for a host that may be an address already."""
+        """Check a host in the same way if it is an address already."""
         name = plain_host(host)
         if as_address(name) is not None:
             self.check(name, port, name)
 
     def open_socket(self, info: tuple[Any, ...]) -> socket.socket:
-        """Makes the socket of a connection: the last look, at the address itself."""
+        """Make the socket of a connection, after the last check of the address itself."""
         family, kind, protocol, _, (address, port, *_) = info
         known = as_address(str(address))
         if known is None or (refusal(known) is not None and (str(known), port) not in self._granted):
@@ -168,7 +172,7 @@ class AddressGuard:
 
 
 class GuardedResolver(AbstractResolver):
-    """Hands on only the addresses that may be connected to."""
+    """A resolver that returns only the addresses that may be connected to."""
 
     def __init__(self, inner: AbstractResolver, guard: AddressGuard) -> None:
         self._inner = inner

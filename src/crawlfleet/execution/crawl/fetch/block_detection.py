@@ -1,9 +1,9 @@
-"""Walls: pages that stand where the page should be, because somebody takes us for a robot.
+"""Block detection recognises block pages: pages sent in place of the real one because a site takes us for a robot.
 
-Known by what the common products leave in their answers. On an answer of 4xx or 5xx any trace is enough. An answer of
-200 is a page until proven otherwise: good pages carry captchas in their forms and scripts of these very products, so
-only traces that stand on challenges alone count, or a captcha together with the words that ask for it, on a page that
-has little else.
+They are recognised by traces that the common products leave in their answers. With a status of 4xx or 5xx any trace is
+enough. An answer of 200 is a page until proven otherwise: good pages carry captchas in their forms and scripts of these
+very products, so only traces that occur on challenges alone count, or a captcha together with the words that ask for
+it, on a page that has little else.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from selectolax.lexbor import LexborHTMLParser
 
 LOOK_AT_BYTES = 24 << 10
-"""Challenges are small: a larger page with 200 is not looked at."""
+"""Limit on the size of a page with status 200 that is examined: challenges are small."""
 SUSPECT = frozenset({401, 403, 405, 406, 429, 430, 468, 503, 520, 999})
-"""Answers whose body is worth a look: walls use them all."""
+"""Statuses whose body is examined: block pages use them all."""
 
 _HEADERS = (
     ("cf-mitigated", "Cloudflare"),
@@ -24,9 +24,9 @@ _HEADERS = (
     ("x-dd-b", "DataDome"),
     ("x-sucuri-block", "Sucuri"),
 )
-"""On no answer but a block."""
+"""Headers that occur on no answer but a block, with their product."""
 _HEADERS_OF_SITES = (("x-datadome", "DataDome"), ("x-kpsdk-ct", "Kasada"))
-"""Also on good pages of the sites behind them."""
+"""Headers that occur also on good pages of the sites behind a product."""
 _CHALLENGES = (
     (b"window._cf_chl_opt", "Cloudflare"),
     (b"cf-browser-verification", "Cloudflare"),
@@ -46,7 +46,7 @@ _CHALLENGES = (
     (b"check.ddos-guard.net", "DDoS-Guard"),
     (b"/recaptcha/challengepage/", "reCAPTCHA"),
 )
-"""On no page but a challenge."""
+"""Traces that occur on no page but a challenge, with their product."""
 _TRACES = (
     (b"/cdn-cgi/challenge-platform/", "Cloudflare"),
     (b"Attention Required! | Cloudflare", "Cloudflare"),
@@ -57,7 +57,7 @@ _TRACES = (
     (b"captcha-delivery.com", "DataDome"),
     (b"ddos-guard", "DDoS-Guard"),
 )
-"""Also on good pages."""
+"""Traces that occur also on good pages, with their product."""
 _CAPTCHAS = (
     b"g-recaptcha",
     b"/recaptcha/api",
@@ -79,7 +79,7 @@ LITTLE_WORDS = 200
 
 
 def wall_of(status: int, headers: Mapping[str, str], body: bytes) -> str | None:
-    """Whose wall this answer is; None for an answer that is none. `headers` are looked up without regard to case."""
+    """Return the product that made a block page; None for any other answer. Names in `headers` match in any case."""
     for name, whose in _HEADERS if status < 400 else (*_HEADERS, *_HEADERS_OF_SITES):
         if name in headers:
             return whose
@@ -98,7 +98,7 @@ def wall_of(status: int, headers: Mapping[str, str], body: bytes) -> str | None:
 
 
 def _words_on(body: bytes) -> int:
-    """How many words people see."""
+    """Return the number of words that people see on a page."""
     tree = LexborHTMLParser(body)
     tree.strip_tags(["script", "style", "noscript"])
     return 0 if tree.body is None else len(tree.body.text(separator=" ").split())

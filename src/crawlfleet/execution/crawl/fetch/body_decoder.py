@@ -1,4 +1,4 @@
-"""A body as it arrives: unpacked step by step, layer by layer, and never more of it than asked for."""
+"""The body decoder decompresses a body as it arrives, in bounded steps and through several content encodings."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ STEP_BYTES = 256 << 10
 MAX_MEMBERS = 1_000
 MAX_LAYERS = 3
 BETWEEN_BYTES = 64 << 20
-"""That much may pass between two layers: a bomb in a bomb may never come out as anything."""
+"""Limit on bytes that pass between two layers: a compression bomb within a bomb may never give any output."""
 ENCODINGS = "gzip, deflate, br, zstd"
-"""Those that can be unpacked within a bound; nothing else is asked for."""
+"""Content encodings that can be decompressed within a bound; the crawler asks for no others."""
 _GZIP = zlib.MAX_WBITS | 16
 _ZSTD_BITE = 256
-"""Of packed bytes at a time: a block of a few bytes may stand for 128 KiB, so at most 8 MiB come of them."""
+"""Number of compressed bytes decoded at a time: a block of few bytes may expand to 128 KiB, so 8 MiB is the most."""
 _ZSTD_WINDOW = 8 << 20
-"""What RFC 8878 asks everybody on the web to be content with."""
+"""Limit on the window size, as RFC 8878 recommends it to all on the web."""
 
 
 class Layer(Protocol):
-    """One encoding, undone in steps."""
+    """A decoder of one content encoding that works in steps."""
 
     def feed(self, data: bytes) -> Iterator[bytes]: ...
 
     def is_whole(self) -> bool:
-        """Whether it may end here."""
+        """Return whether the body may end here."""
         ...
 
 
@@ -46,7 +46,7 @@ class _Zlib:
             self._inner = zlib.decompressobj(_deflate_window(data))
         while data:
             if self._inner.eof:
-                # Some servers send several gzip members; what else follows the end is padding.
+                # Some servers send several gzip members; anything else that follows the end is padding.
                 if not (self._is_gzip and data.startswith(b"\x1f\x8b")):
                     return
                 self._members = _one_more(self._members)
@@ -102,7 +102,7 @@ _LAYERS: dict[str, Callable[[], Layer]] = {
 
 
 class Unpacker:
-    """Undoes the content encodings of one body, the last one first; no step gives more than 8 MiB."""
+    """Decodes the content encodings of one body, the last one first; no step gives more than 8 MiB."""
 
     def __init__(self, encoding: str, url: str = "") -> None:
         self._of = f"{url}: " if url else ""
@@ -130,7 +130,7 @@ class Unpacker:
             raise PageFailed("parse", f"{self._of}the body cannot be unpacked: {exc}", kind="decode") from exc
 
     def finish(self) -> None:
-        """Raises PageFailed when the packed body ended too early."""
+        """Raise PageFailed when the compressed body ended too early."""
         if self._is_fed and not all(layer.is_whole() for layer in self._layers):
             raise PageFailed("network", f"{self._of}the packed body ended too early", kind="cut")
 
@@ -157,6 +157,9 @@ def _zstd_frame() -> zstandard.ZstdDecompressionObj:
 
 
 def _deflate_window(data: bytes) -> int:
-    """`deflate` means zlib's format, and about half of its senders mean the raw one."""
+    """Return the window bits of a `deflate` body.
+
+    `deflate` means zlib's format, and about half of its senders mean the raw one.
+    """
     is_zlib = data[0] & 0x0F == 8 and (len(data) < 2 or (data[0] << 8 | data[1]) % 31 == 0)
     return zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS

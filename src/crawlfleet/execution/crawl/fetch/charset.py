@@ -1,4 +1,4 @@
-"""Bytes to text, as browsers do it: mark, header, what the page says of itself, then what fits."""
+"""Charset detection decodes a page as browsers do: byte order mark, header, the page's declaration, then what fits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DECLARED = re.compile(
     rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([a-zA-Z0-9_:.-]{1,40})|<\?xml[^>]{0,100}?encoding\s*=\s*["']([a-zA-Z0-9_:.-]{1,40})"""
 )
 _LOOK_AT_BYTES = 4_096
-# The web's reading of labels: a page that says the left means the right.
+# Labels as the web uses them: a page that names the left charset means the right one.
 _MEANT = {
     "ascii": "cp1252",
     "iso8859-1": "cp1252",
@@ -54,7 +54,7 @@ _TAG = re.compile(rb"<[^<>]{0,1000}>")
 _LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _ASCII = re.compile(r"[\x00-\x7f]+")
 _KANA, _WORDS = re.compile("[\u3040-\u30ff]"), re.compile("[А-Я]?[а-яё]{3,}")
-# In this order: Japanese without kana and Korean without syllables do not exist, Chinese is what is left.
+# The order matters: Japanese without kana and Korean without syllables do not exist, and Chinese is what is left.
 _LIKELY = (
     ("cp932", _KANA, 0.3),
     ("euc_jp", _KANA, 0.3),
@@ -68,7 +68,7 @@ _LIKELY = (
 
 
 def text_of(body: bytes, declared: str | None = None) -> str:
-    """The text of a page. Never fails: what no charset explains becomes replacement characters."""
+    """Return the text of a page. It never fails: bytes that fit no charset become replacement characters."""
     for mark, marked in _MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(marked, "replace")
@@ -83,7 +83,7 @@ def text_of(body: bytes, declared: str | None = None) -> str:
         return body.decode()
     except UnicodeDecodeError:
         pass
-    # A few bad bytes in a page that names its charset are bad bytes; where most are bad, the name is.
+    # A few bad bytes in a page that names its charset are errors; where most bytes are bad, the named charset is wrong.
     if said:
         text = body.decode(said[0], "replace")
         foreign = len(text) - len(text.encode("ascii", "ignore"))
@@ -93,7 +93,7 @@ def text_of(body: bytes, declared: str | None = None) -> str:
 
 
 def _said(body: bytes, declared: str | None) -> Iterator[str]:
-    """What header and page name, one after the other: most pages are what their header says."""
+    """Yield the charsets that header and page name, in this order: most pages are in the charset of their header."""
     if declared and (name := charset(declared)) is not None:
         yield name
     if (label := _in_page(body)) and (name := charset(label)) is not None:
@@ -102,7 +102,7 @@ def _said(body: bytes, declared: str | None) -> Iterator[str]:
 
 @lru_cache(maxsize=256)
 def charset(label: str) -> str | None:
-    """The codec of a label; None for one that names no charset."""
+    """Return the codec of a label; None for a label that names no charset."""
     try:
         name = codecs.lookup(label.strip().strip("\"'")).name
     except (LookupError, ValueError):
@@ -116,23 +116,23 @@ def _in_page(body: bytes) -> str | None:
     if found is None:
         return None
     label = (found[1] or found[2]).decode("ascii")
-    # A page whose ASCII could be read to find this is in no two-byte charset.
+    # A page whose declaration could be found as ASCII is in no two-byte charset.
     return "utf-8" if label.startswith("utf-16") else label
 
 
 def _likely(body: bytes) -> str:
-    """Where nobody says it: the charset in whose reading the text is as people write it."""
+    """Guess the charset of an undeclared page: the one in which its text looks most like text that people write."""
     sample = _TAG.sub(b"", body[:_SAMPLE_BYTES])
     high = sum(byte >= 0x80 for byte in sample)
     if high < 8 or 4 * high < sum(byte in _LETTERS for byte in sample):
-        # A few letters among many plain ones: accents of the west.
+        # A few such bytes among many ASCII letters are accents of Western European languages.
         return "cp1252"
     name = next((name for name, usual, least in _LIKELY if _share(sample, name, usual) >= least), "cp1252")
     return _MEANT.get(name, name)
 
 
 def _share(sample: bytes, name: str, usual: re.Pattern[str]) -> float:
-    """How much of what is not ASCII is usual in texts of this charset; 0 for a reading with many mistakes."""
+    """Return the share of non-ASCII text that is usual in this charset; 0 where decoding gives many errors."""
     text = _ASCII.sub(" ", sample.decode(name, "replace"))
     size = len(text) - text.count(" ")
     if not size or 20 * text.count("\ufffd") > size:

@@ -1,4 +1,4 @@
-"""What the client's exceptions mean for a page: a class for retries, and what happened more closely."""
+"""Connection failures: converts exceptions of the HTTP client to a page failure, with its error class and its kind."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from crawlfleet.execution.crawl.fetch.connections import NotHttp
 from crawlfleet.execution.page_failures import PageFailed
 
 FAILURES = (AddressRefused, TimeoutError, aiohttp.ClientError, OSError, ValueError)
-"""ValueError: what a server sends as headers is not always HTTP."""
+"""Exceptions of a request that failed; ValueError, because headers that a server sends are not always HTTP."""
 
-# The first that fits: they are each other's bases.
+# The first match counts: some of these classes are bases of others.
 _KINDS: tuple[tuple[type[Exception], str], ...] = (
     (aiohttp.ClientConnectorDNSError, "dns"),
     (aiohttp.ClientSSLError, "tls"),
@@ -37,13 +37,13 @@ def of_connection(url: str, exc: Exception, total_s: float) -> PageFailed:
         case aiohttp.InvalidURL():
             return PageFailed("input", f"{url}: not a URL", permanent=True)
     kind = next((kind for base, kind in _KINDS if isinstance(exc, base)), "protocol")
-    # A certificate that does not fit today does not fit in a minute.
+    # A certificate that is not valid now will not be valid in a minute.
     is_lasting = isinstance(exc, aiohttp.ClientConnectorCertificateError)
     return PageFailed("network", f"{url}: {_said(kind, exc)}", permanent=is_lasting, kind=kind, at=url)
 
 
 def _said(kind: str, exc: Exception) -> str:
-    """For people: in one line, and without what a stranger sent."""
+    """Describe a failure for people: in one line, and without what an unknown server sent."""
     words = " ".join(str(exc).split())
     match kind, exc:
         case "closed", aiohttp.ServerDisconnectedError():

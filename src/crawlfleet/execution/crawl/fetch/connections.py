@@ -1,16 +1,16 @@
-"""Connections to strangers: one request and one answer at a time, read as it comes, and bounded.
+"""HTTP connections to untrusted sites: one request and one answer at a time, parsed as it arrives, within limits.
 
-aiohttp makes them (names, addresses, TLS, tunnels through proxies) and keeps them for the next request. What is said on
-them is read here, by the parser that aiohttp has inside (llhttp), without the objects that its session makes of every
-answer.
+aiohttp makes the connections (names, addresses, TLS, tunnels through proxies) and keeps them for the next request. The
+bytes on them are parsed here, by the parser that aiohttp has inside (llhttp), without the objects that its session
+makes of every answer.
 
-head      HEADERS lines of LINE_BYTES at most
-interim   a server may send any number of answers (103 Early Hints) before the one that counts: a flood of them ends the
+head      at most HEADERS lines of at most LINE_BYTES
+interim   a server may send any number of answers (103 Early Hints) before the final one: a flood of them ends the
           connection
-body      as long as it says (RFC 9112, 6.3). Many servers count characters where they send bytes: what comes behind the
-          end is no part of the answer, and no beginning of the next one, so the connection ends with it
-slow      who reads slower than the site sends holds the site up, not the memory
-idle      what comes on a kept connection before anything is asked ends it: it would be taken for the next answer
+body      has its declared length (RFC 9112, 6.3). Many servers count characters where they send bytes: bytes behind
+          the end are no part of the answer, and no beginning of the next one, so the connection ends with it
+slow      back-pressure: a reader that is slower than the site holds the site up and does not fill the memory
+idle      bytes that arrive on a kept connection before a request end it: they would be taken for the next answer
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 LINE_BYTES = 8_190
 HEADERS = 128
 BARE_BYTES = 1 << 20
-"""Of an answer, without any of its body."""
+"""Limit on bytes of an answer that bring none of its body."""
 ANSWERS_MOST = 100
-"""That come before the one that counts."""
+"""Limit on interim answers before the final one."""
 HELD_BYTES = 128 << 10
-"""Of a body that nobody has read yet, before its site is held up."""
+"""Number of unread bytes of a body at which reading from its site is paused."""
 PART_BYTES = 64
-"""What a part of it takes besides its own."""
+"""Memory that a part of a body takes besides its own bytes."""
 
 Fields = list[tuple[bytes, bytes]]
 
 
 class NotHttp(aiohttp.ClientError):
-    """What came is no answer as HTTP has them."""
+    """Raised when the received bytes are no valid HTTP answer."""
 
 
 class SiteConnection(ResponseHandler):
@@ -55,7 +55,7 @@ class SiteConnection(ResponseHandler):
         self._forget()
 
     def _forget(self) -> None:
-        """Of the last answer."""
+        """Reset the state of the last answer."""
         self.status = 0
         self.reason = b""
         self.fields: Fields = []
@@ -68,10 +68,10 @@ class SiteConnection(ResponseHandler):
         self._held_bytes = 0
         self._failure: Exception | None = None
 
-    # -- what is asked
+    # -- requests
 
     async def ask(self, words: bytes, ends_at: float) -> None:
-        """Sends a request; returns when the head of its answer is here. All of it has to be, by then."""
+        """Send a request and return when the head of its answer is here; all of it has to be here by `ends_at`."""
         transport: Any = self.transport
         if transport is None or transport.is_closing():
             raise aiohttp.ServerDisconnectedError
@@ -79,7 +79,7 @@ class SiteConnection(ResponseHandler):
         self._is_asked = True
         if self._reading is None:
             self._reading = HttpResponseParser(self)
-            # As lenient as browsers, and as aiohttp, are with what sites send.
+            # The parser is as lenient with the answers of sites as browsers and aiohttp are.
             self._reading.set_dangerous_leniencies(
                 lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
             )
@@ -97,7 +97,7 @@ class SiteConnection(ResponseHandler):
             raise
 
     async def part(self) -> bytes:
-        """What is there of the body, or what comes next of it; nothing at its end."""
+        """Return the received part of the body, or wait for the next one; empty at the end of the body."""
         while not self._parts and not self._is_whole:
             await self._more()
         parts = self._parts
@@ -110,7 +110,7 @@ class SiteConnection(ResponseHandler):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def put_back(self, rest: bytes) -> None:
-        """What was taken of the body and is to be read later."""
+        """Put back a part of the body that is to be read later."""
         self._parts.insert(0, rest)
         self._held_bytes += len(rest)
 
@@ -119,13 +119,13 @@ class SiteConnection(ResponseHandler):
         return self._is_whole and not self._parts
 
     def done(self) -> None:
-        """Nobody waits for the answer any more."""
+        """End the exchange: no caller waits for the answer any more."""
         self._is_asked = False
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
         self._parts = []
-        # It knows where it was raised, and so whoever waited for it.
+        # The exception's traceback references the frames that waited for it.
         self._failure = None
         if self._is_held:
             self._release_reading()
@@ -133,7 +133,7 @@ class SiteConnection(ResponseHandler):
             self.force_close()
 
     async def _more(self) -> None:
-        """Until something came, or will not come any more."""
+        """Wait until data arrives, or raise the failure because of which none will arrive."""
         if self._failure is not None:
             raise self._failure
         self._waiter = self._loop.create_future()
@@ -160,11 +160,11 @@ class SiteConnection(ResponseHandler):
         if self.transport is not None and not self.transport.is_closing():
             self.transport.resume_reading()
 
-    # -- what comes
+    # -- received bytes
 
     def data_received(self, data: bytes) -> None:
         if self._parser is not None:
-            # A proxy is asked for a tunnel.
+            # These bytes are a proxy's answer to the request for a tunnel.
             super().data_received(data)
             return
         if not self._is_asked or self._reading is None:
@@ -185,7 +185,7 @@ class SiteConnection(ResponseHandler):
                 self._deadline.cancel()
                 self._deadline = None
         elif self._held_bytes == held_bytes:
-            # A head, trailers, what is said of chunks: the parser may hold all of it.
+            # A head, trailers and the framing of chunks are no body, and the parser may hold all of it.
             self._bare_bytes += len(data)
             if self._bare_bytes > BARE_BYTES:
                 self.force_close()
@@ -198,7 +198,7 @@ class SiteConnection(ResponseHandler):
 
     def _unasked(self, data: bytes) -> None:
         if self._reading is None and not self._early:
-            # Some speak first (and not HTTP): that is the answer to the first request, and what it is will show then.
+            # Some servers send first (and not HTTP): these bytes are parsed as the answer to the first request.
             self._early = data
             self._is_held = True
             cast(asyncio.Transport, self.transport).pause_reading()
@@ -216,16 +216,16 @@ class SiteConnection(ResponseHandler):
                 self._wake()
             else:
                 self._fail(aiohttp.ClientPayloadError("the connection was closed before the end of the body"))
-        # It has us as well: nobody else would let go of the two.
+        # The parser references this connection as well: no other code would break the reference cycle.
         self._reading = None
         super().connection_lost(exc)
 
     def _is_open_ended(self) -> bool:
-        """Whether the answer says nothing of its length, and ends with its connection."""
+        """Return whether the answer declares no length, and ends with its connection."""
         names = {name.lower(): value.lower() for name, value in self.fields}
         return b"content-length" not in names and b"chunked" not in names.get(b"transfer-encoding", b"")
 
-    # -- what the parser finds
+    # -- callbacks of the parser
 
     def on_message_begin(self) -> None:
         if self._is_whole:
@@ -235,7 +235,7 @@ class SiteConnection(ResponseHandler):
         self.reason += reason
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # Those behind a body count, too; nobody reads them.
+        # Trailers behind a body count as well, although no code reads them.
         fields = self._trailers if self._is_begun else self.fields
         fields.append((name, value))
         if len(fields) > HEADERS or len(name) > LINE_BYTES or len(value) > LINE_BYTES:
@@ -255,7 +255,7 @@ class SiteConnection(ResponseHandler):
 
     def on_body(self, part: bytes) -> None:
         self._parts.append(part)
-        # There are bodies in chunks of a byte.
+        # Some bodies come in chunks of one byte.
         self._held_bytes += len(part) + PART_BYTES
 
     def on_message_complete(self) -> None:
@@ -268,10 +268,10 @@ class SiteConnection(ResponseHandler):
 class Connector(aiohttp.TCPConnector):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        # There is no other way to say which protocol is spoken on its connections.
+        # aiohttp offers no other way to choose the protocol class of its connections.
         made = partial(SiteConnection, loop=asyncio.get_running_loop())
         self._factory = cast("partial[ResponseHandler]", made)
 
     async def kept(self, key: ConnectionKey) -> Connection | None:
-        """One that waits for a request, without asking for a new one."""
+        """Return a kept connection that waits for a request, if there is one; never make a new one."""
         return await self._get(key, [])

@@ -1,4 +1,4 @@
-"""The cookies of a crawl: what sites set goes with the next requests to them, and may outlive the execution.
+"""Cookies of a crawl: cookies that sites set go with the next requests to them, and may outlive the execution.
 
 `CookieSession` is the jar in memory. `KeptCookies` exchanges it with a master: loaded when the execution begins, saved
 while it goes on and at its end, so that the next execution, or another member of the crawl, goes on with it.
@@ -24,7 +24,7 @@ from crawlfleet.model.cookie import COOKIE_CHARS, COOKIE_URL_CHARS, JAR_COOKIES,
 from crawlfleet.wire.cookies import AGE_MS_MAX, CookieBody, CookiesDown, CookiesUp
 
 SAVE_S = 20.0
-"""How often a crawl saves its cookies: what a lost node's successor may have to do again."""
+"""Seconds between two saves of a crawl's cookies: what the successor of a lost node may have to repeat."""
 _MAX_AGE = re.compile(r"(;\s*max-age\s*=\s*)\"?(-?\d+)\"?", re.IGNORECASE)
 _DOWN = msgspec.json.Decoder(CookiesDown)
 
@@ -33,17 +33,17 @@ class _SetCookie(NamedTuple):
     url: str
     header: str
     set_at: float
-    """Monotonic."""
+    """Monotonic time at which the cookie was set."""
 
 
 class CookieSession:
     """The cookie jar of one execution."""
 
     def __init__(self, *, is_kept: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
-        """`is_kept`: what sites set is noted, to be saved."""
+        """Create the jar; with `is_kept`, cookies that sites set are recorded in order to be saved."""
         self._is_kept = is_kept
         self._clock = clock
-        # Addresses have cookies, too: sites are crawled by them.
+        # The jar accepts cookies of IP addresses, because sites are crawled by address as well.
         self._jar = aiohttp.CookieJar(unsafe=True)
         self._set: dict[CookieKey, _SetCookie] = {}
         self._unsaved: dict[CookieKey, _SetCookie] = {}
@@ -59,7 +59,7 @@ class CookieSession:
         return self._jar.filter_cookies(yarl.URL(url))
 
     def receive(self, url: str, headers: Sequence[str]) -> None:
-        """Take in the `Set-Cookie` headers of an answer."""
+        """Add the cookies of an answer's `Set-Cookie` headers."""
         self._jar.update_cookies_from_headers(headers, yarl.URL(url, encoded=True))
         if len(self._jar) > JAR_COOKIES:
             self._jar.clear()
@@ -72,7 +72,7 @@ class CookieSession:
             self._note(_SetCookie(page, header, self._clock()))
 
     def restore(self, bodies: Iterable[CookieBody]) -> None:
-        """Take in the cookies of a kept jar. What sites set here and is not saved yet is newer, and stays."""
+        """Add the cookies of a kept jar. A cookie that a site set here and that is not saved is newer, and stays."""
         now = self._clock()
         for body in bodies:
             key = cookie_key(body.url, body.header)
@@ -86,7 +86,7 @@ class CookieSession:
             self._jar.update_cookies_from_headers([header], yarl.URL(body.url, encoded=True))
 
     def unsaved(self) -> list[CookieBody]:
-        """What sites set and `mark_saved` was not told of, each cookie once."""
+        """Return the cookies that sites set and that are not marked as saved, each cookie once."""
         now = self._clock()
         return [
             CookieBody(one.url, one.header, min(AGE_MS_MAX, max(0, int((now - one.set_at) * 1_000))))
@@ -108,7 +108,7 @@ class CookieSession:
         self._set[key] = cookie
         if len(self._set) > 2 * JAR_COOKIES:
             del self._set[next(iter(self._set))]
-        # A site that sets the same cookie with every page changes nothing, unless its end moves on with it.
+        # A site that sets the same cookie with every page changes nothing, unless its expiry moves with it.
         if known is None or known.header != cookie.header or _MAX_AGE.search(cookie.header):
             self._unsaved.pop(key, None)
             self._unsaved[key] = cookie
@@ -153,5 +153,5 @@ class KeptCookies:
 
 
 def _shorten_max_age(header: str, age_s: int) -> str:
-    """The header as if it came now: its Max-Age counts from when it was set."""
+    """Return the header as if it arrived now: its Max-Age counts from when it was set."""
     return _MAX_AGE.sub(lambda found: f"{found[1]}{int(found[2]) - age_s}", header)

@@ -1,6 +1,6 @@
-"""One page over HTTP: every redirect followed here, every hop checked, everything bounded while it streams.
+"""The fetcher gets one page over HTTP: it follows redirects, checks every hop, and applies limits while it streams.
 
-A fetcher belongs to one execution: its connections and cookies are shared with nobody.
+A fetcher belongs to one execution: its connections and cookies are shared with no other.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ WAYS_KEPT = 10_000
 
 
 class Hop(NamedTuple):
-    """How a request came to be."""
+    """The position of a request in a chain of redirects."""
 
     number: int = 0
-    """Of redirects before it."""
+    """Number of redirects before the request."""
     sets_cookie: bool = False
-    """The redirect that led here set a cookie that was not sent to it."""
+    """Whether the redirect that led here set a cookie that was not sent to it."""
 
 
 Admit = Callable[[str, Hop], Awaitable[None]]
-"""Asked before each request; raises to stop there."""
+"""Function that is called before each request, and raises to prevent it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +59,14 @@ class FetchLimits:
 
 @dataclass(slots=True)
 class _Turn:
-    """One request's turn at a host."""
+    """The state of one request while it waits for a host and is sent."""
 
     host: str
     is_paid: bool = False
-    """A page was taken for it, and it has not left yet."""
+    """Whether a page of the quota was taken for the request and the request has not left yet."""
     conditions: Mapping[str, str] = field(default_factory=dict)
     left_at: float = 0.0
-    """When the request left on its connection, monotonic."""
+    """Monotonic time at which the request left on its connection."""
 
 
 class Fetcher:
@@ -101,7 +101,7 @@ class Fetcher:
 
     @property
     def bytes_in(self) -> int:
-        """Of bodies, as they came over the wire."""
+        """Number of bytes of all bodies as they came over the wire."""
         return self._answers.bytes_in
 
     async def __aenter__(self) -> Self:
@@ -128,14 +128,14 @@ class Fetcher:
         reads: Reads = is_text,
         conditions: Mapping[str, str] | None = None,
     ) -> Fetched:
-        """A page that can be read. Raises PageFailed, or PageSkipped for one of another kind.
+        """Fetch a page that can be read. Raises PageFailed, or PageSkipped for an answer of another kind.
 
-        With `conditions` (headers for this very URL) it may have the status 304, and no body.
+        With `conditions` (headers for exactly this URL) the answer may have the status 304, and no body.
         """
         return await self._follow(url, admit, self._limits.page_bytes, MAX_HOPS, reads, conditions)
 
     async def fetch_head(self, url: str, most_bytes: int, *, hops: int = MAX_HOPS) -> Fetched:
-        """The beginning of a file of any type."""
+        """Fetch the beginning of a file of any type."""
         return await self._follow(url, None, most_bytes, hops, None)
 
     async def _follow(
@@ -161,7 +161,8 @@ class Fetcher:
     async def _in_turn(self, url: str, turn: _Turn, most_bytes: int, reads: Reads | None) -> Fetched | Redirect:
         while True:
             if self._meter is not None and not turn.is_paid:
-                # Before its turn: nobody has to wait behind a crawl that has no page left.
+                # The page is taken before the request's turn: no request has to wait behind a crawl whose quota is used
+                # up.
                 await self._meter.page()
                 turn.is_paid = True
             try:
@@ -178,17 +179,20 @@ class Fetcher:
                 raise
 
     async def _depart(self, turn: _Turn) -> None:
-        """The last look: between its turn and its request a connection was made, or the whole process stood still."""
+        """Check once more right before a request leaves.
+
+        Since its turn began a connection was made, or the whole process stood still.
+        """
         await self._gate.await_departure(turn.host, is_repeat=turn.left_at > 0)
         if self._meter is not None:
             if not turn.is_paid:
-                # The client asks once more by itself when a kept connection turns out to be closed.
+                # The client repeats a request by itself when a kept connection turns out to be closed.
                 await self._meter.page()
             turn.is_paid = False
         turn.left_at = time.monotonic()
 
     async def _ask(self, url: str, turn: _Turn, most_bytes: int, reads: Reads | None) -> Fetched | Redirect:
-        """One request: the page, or where it redirects to."""
+        """Send one request and return the page, or the redirect."""
         assert self._client is not None, "used as a context manager"
         began = time.monotonic()
         proxy = None
@@ -220,7 +224,7 @@ class Fetcher:
             raise
 
     def _way(self, url: str, proxy: Proxy | None) -> Way:
-        """To the URL's origin, which is judged once: the same connections serve all of its URLs."""
+        """Return the way to the URL's origin, which is checked once: the same connections serve all of its URLs."""
         start = start_of(url)
         way = self._ways.get((start, proxy))
         if way is None:

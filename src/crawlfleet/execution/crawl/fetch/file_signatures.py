@@ -1,4 +1,4 @@
-"""Files that say they are pages, known by their first bytes."""
+"""File signatures: recognises files by their first bytes where the content type claims that they are pages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIRST = tuple(signature for signature, _ in _SIGNATURES)
 
 
 def file_kind(body: bytes) -> str | None:
-    """What a body is that is no text; None for what may be a page."""
+    """Return the kind of file that a body is; None for a body that may be a page."""
     if body.startswith(_FIRST):
         return next(kind for signature, kind in _SIGNATURES if body.startswith(signature))
     if body[4:8] == b"ftyp" and body[:2] == b"\0\0":

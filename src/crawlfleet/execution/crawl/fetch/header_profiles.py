@@ -1,7 +1,7 @@
-"""Who a crawl says it is: sets of headers by name, and the task's own on top.
+"""Header profiles: named sets of request headers, with the task's own headers on top.
 
-The one of the name `crawlfleet` says the truth and is used unless another is asked for. Those of browsers send what
-these browsers send; they do not hide that the connection is not a browser's.
+The profile `crawlfleet` identifies the crawler truthfully and is the default. The profiles of browsers send what these
+browsers send; they do not hide that the connection is not a browser's.
 """
 
 from __future__ import annotations
@@ -89,13 +89,13 @@ _OURS = frozenset(
         "http2-settings",
     }
 )
-"""What the connection, the limits or the recrawl depend on."""
+"""Headers that a task may not set, because the connection, the limits or the recrawl depend on them."""
 _PRIVATE = frozenset({"authorization", "cookie"})
-"""Sent to the start URLs' origins only."""
+"""Headers that are sent to the origins of start URLs only."""
 
 
 def checked_headers(given: Mapping[str, str]) -> dict[str, str]:
-    """Raises BadRule that names the header."""
+    """Return the task's headers after validation. Raises BadRule that names the header."""
     for name, value in given.items():
         if not _NAME.fullmatch(name):
             raise BadRule(f"headers.{name[:50]}", "not a header's name")
@@ -111,9 +111,9 @@ def checked_headers(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def problems_of(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """At submit: what the schema cannot say of the task's own headers."""
+    """Return the problems of the task's own headers that the schema cannot express, for the check at submission."""
     given = parameters.get("headers", {})
-    # The schema that a submit was checked against may be another node's, of another version.
+    # The schema that the submission was checked against may come from a node of another version.
     if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
         return [("headers", "names and texts")]
     try:
@@ -124,7 +124,7 @@ def problems_of(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 class HeaderSets:
-    """The headers of each request. Of several profiles, each host sees one, and always the same."""
+    """The request headers per origin. With several profiles, an origin always receives the same one."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class HeaderSets:
         headers: Mapping[str, str] | None = None,
         starts: Iterable[str] = (),
     ) -> None:
-        """`is_named`: the user agent is the task's own, and outranks that of a profile."""
+        """Merge profiles and headers; with `is_named`, the user agent is the task's own and outranks a profile's."""
         own = dict(headers or {})
         public = {name: value for name, value in own.items() if name.lower() not in _PRIVATE}
         self._sets = [_merged(PROFILES[name], user_agent, public, is_named=is_named) for name in profiles]

@@ -1,10 +1,10 @@
-"""Requests to sites, over connections that aiohttp makes and keeps, without its session.
+"""The HTTP client sends requests to sites over connections that aiohttp makes and keeps, without its session.
 
-A crawl asks for thousands of pages in the same words. What is the same for all pages of an origin is made once (a
-`Way`); a request is then its path between two pieces of bytes. The session would make all of it anew for every page,
-which takes longer than to send it. A site with cookies, or a request with conditions, gets its headers made for it.
+A crawl sends thousands of almost equal requests. What all pages of an origin have in common is made once (a `Way`); a
+request is then its path between two pieces of bytes. The session would make all of it anew for every page, which takes
+longer than to send it. For a site with cookies, or a request with conditions, the headers are made per request.
 
-A request is bounded in time as a whole, from the connection to the last byte of the answer: a body that drips a byte a
+A request is bounded in time as a whole, from the connection to the last byte of the answer: a body that sends a byte a
 second never runs into a limit per read.
 """
 
@@ -31,11 +31,11 @@ _TARGET = re.compile(r"[!-~]+")
 _BROKEN = re.compile(r"[\r\n\0]")
 
 Look = Callable[[], Awaitable[None]]
-"""Returns when a request may leave on the connection that stands; raises to stop there."""
+"""Function that returns when a request may leave on the established connection, and raises to prevent it."""
 
 
 class Options(NamedTuple):
-    """How the pages of an origin are asked for."""
+    """The headers and the proxy for requests to an origin."""
 
     headers: Mapping[str, str]
     proxy: str | None = None
@@ -43,31 +43,31 @@ class Options(NamedTuple):
 
 
 class Way(NamedTuple):
-    """To the pages of one origin."""
+    """The prepared requests to the pages of one origin."""
 
     start: str
-    """Scheme, host and port, as they stand in its URLs."""
+    """Scheme, host and port, as they stand in the URLs of the origin."""
     options: Options
     request: aiohttp.ClientRequest
-    """For whoever makes the connection."""
+    """Request that aiohttp's connector needs to make a connection."""
     key: ConnectionKey
-    """By which connections are kept for it."""
+    """Key under which connections to the origin are kept."""
     tail: bytes
-    """Of a request, from behind its path on."""
+    """Bytes of a request that follow its path."""
     is_absolute: bool
-    """A proxy is asked for whole URLs."""
+    """Whether requests carry the whole URL, as a proxy expects it."""
 
 
 class Answer(HeadersMixin):
-    """An answer whose body is still to be read; `release` when no more of it is."""
+    """An answer whose body is still to be read; call `release` when no more of it is needed."""
 
     def __init__(self, connection: Connection, said: SiteConnection, asked: CIMultiDict[str]) -> None:
         self.status = said.status
         self.raw_headers = said.fields
         self._reason = said.reason
         self.asked = asked
-        """The headers that it is the answer to."""
-        # By this name the mixin reads them.
+        """Headers of the request that this answers."""
+        # The mixin reads the headers under this name.
         self._headers = self.headers = CIMultiDictProxy(
             CIMultiDict(
                 [
@@ -79,14 +79,14 @@ class Answer(HeadersMixin):
         self._connection = connection
         self._said = said
         self.chunk = said.part
-        """What is there of the body, or what comes next of it; nothing at its end."""
+        """Function that returns the received part of the body, or waits for the next one; empty at its end."""
 
     @property
     def reason(self) -> str:
         return self._reason.decode("utf-8", "surrogateescape")
 
     async def at_most(self, most: int) -> bytes:
-        """The next of the body, and no more of it than that."""
+        """Return the next part of the body, and at most `most` bytes of it."""
         part = await self._said.part()
         if len(part) > most:
             self._said.put_back(part[most:])
@@ -98,11 +98,11 @@ class Answer(HeadersMixin):
         return self._said.is_read
 
     def cookie_names(self) -> set[str]:
-        """Of the cookies that it sets."""
+        """Return the names of the cookies that the answer sets."""
         return {said.partition(";")[0].partition("=")[0].strip() for said in self.headers.getall("Set-Cookie", ())}
 
     def release(self) -> None:
-        """Its connection serves the next request, if all of the answer is there; else it is closed."""
+        """Keep the connection for the next request if the whole answer has arrived; else close it."""
         self._said.done()
         self._connection.release()
 
@@ -127,7 +127,7 @@ class HttpClient:
         return Way(start, options, request, request.connection_key, _tail(request.headers), is_absolute)
 
     async def get(self, way: Way, url: str, conditions: Mapping[str, str], look: Look) -> Answer:
-        """The beginning of the answer. Raises as aiohttp does, TimeoutError when it takes too long."""
+        """Return the answer once its head has arrived. Raises as aiohttp does, TimeoutError when it takes too long."""
         target = url if way.is_absolute else url[len(way.start) :] or "/"
         if not url.startswith(way.start) or not _TARGET.fullmatch(target):
             raise aiohttp.InvalidURL(url)
@@ -142,7 +142,7 @@ class HttpClient:
         except aiohttp.ClientConnectorError:
             raise
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
-            # The site may have closed a kept connection in the same moment (RFC 9112, 9.3.1).
+            # The site may have closed a kept connection at the same time (RFC 9112, 9.3.1).
             answer = await self._ask(way, words, asked, look, ends_at, is_again=True)
         if "Set-Cookie" in answer.headers:
             self._cookies.receive(url, answer.headers.getall("Set-Cookie"))
@@ -151,13 +151,13 @@ class HttpClient:
     async def _ask(
         self, way: Way, words: bytes, asked: CIMultiDict[str], look: Look, ends_at: float, *, is_again: bool = False
     ) -> Answer:
-        # A proxy wants to be told who asks, also on a connection that was kept.
+        # A proxy requires the client to identify itself on a connection that was kept as well.
         kept = await self._connector.kept(way.key) if way.options.proxy is None and not is_again else None
         connection = kept or await self._connect(way, ends_at)
         try:
             await look()
         except BaseException:
-            # Nothing was sent on it: the next request may have it.
+            # Nothing was sent on the connection: the next request may use it.
             connection.release()
             raise
         site = connection.protocol
@@ -169,7 +169,7 @@ class HttpClient:
             connection.close()
             if kept is None:
                 raise
-            # It may be the rest of the last answer, which was longer than it said.
+            # The bytes may be the rest of the last answer, which was longer than it declared.
             raise aiohttp.ServerDisconnectedError from exc
         except BaseException:
             connection.close()

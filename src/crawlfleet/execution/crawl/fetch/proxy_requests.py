@@ -1,8 +1,8 @@
-"""Requests through proxies: which one, and whose fault it is when one fails.
+"""Requests through proxies: chooses a proxy for a request, and decides whether a failure is the proxy's or the site's.
 
 The proxy's own address has to be allowed like any other that is connected to. The target is judged as far as it can be
 from here: an address in the URL always, a name by what it resolves to here, where it resolves at all. What the proxy
-resolves it to nobody here can see.
+resolves it to cannot be seen from here.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _NOT_ALLOWED_IN = 407
 
 
 class ProxyDown(Exception):
-    """This proxy failed: the request may go through another."""
+    """Raised when a proxy failed: the request may go through another one."""
 
 
 def options(url: str, headers: Mapping[str, str], proxy: Proxy | None) -> Options:
-    """For the client: a request's headers, and its proxy with what that wants to know."""
+    """Return the client's options for a request: its headers, and its proxy with the credentials for it."""
     if proxy is None:
         return Options(headers)
     if proxy.user is None:
         return Options(headers, proxy.url)
     login = {"Proxy-Authorization": basic(proxy.user, proxy.password)}
     if url.startswith("https:"):
-        # Through a tunnel the site would see what is meant for the proxy.
+        # Among the request's headers, the site would receive the proxy's credentials through the tunnel.
         return Options(headers, proxy.url, login)
     return Options({**headers, **login}, proxy.url)
 
@@ -59,7 +59,10 @@ class Through:
         self._judged: dict[str, float] = {}
 
     async def proxy_for(self, url: str) -> Proxy:
-        """Raises PageFailed when there is none, and AddressRefused for what may not be asked."""
+        """Return the proxy for a URL.
+
+        Raises PageFailed when there is none, and AddressRefused for a target that may not be requested.
+        """
         try:
             proxy = self._way.choose(target_of(url))
         except NoProxy as exc:
@@ -78,14 +81,14 @@ class Through:
         self._way.worked(proxy, took_s)
 
     def check(self, url: str, proxy: Proxy, exc: Exception) -> None:
-        """Raises ProxyDown or PageFailed when it was the proxy's failure."""
+        """Raise ProxyDown or PageFailed when the failure was the proxy's."""
         match exc:
             case aiohttp.ClientProxyConnectionError():
                 self._way.failed(proxy, "no connection")
             case aiohttp.ClientHttpProxyError(status=407):
                 self._way.failed(proxy, "it wants another user or password")
             case aiohttp.ClientHttpProxyError():
-                # The proxy is there; what it cannot reach another may.
+                # The proxy works; another proxy may reach what this one cannot.
                 self._way.leave(target_of(url))
                 message = f"{url}: proxy {proxy.name} could not reach it (it answers {exc.status})"
                 raise PageFailed("network", message, kind="proxy") from exc
@@ -98,7 +101,7 @@ class Through:
         raise ProxyDown from exc
 
     def blocked(self, url: str) -> None:
-        """The site does not want the address that the proxy comes from."""
+        """Choose another proxy for the host, because the site blocks the address of this one."""
         self._way.leave(target_of(url))
 
     async def _judge(self, url: str) -> None:
@@ -108,7 +111,7 @@ class Through:
         try:
             await self._resolver.resolve(host, port)
         except OSError:
-            # A name that only the proxy knows.
+            # Only the proxy knows this name.
             pass
         if len(self._judged) >= NAMES:
             self._judged.clear()

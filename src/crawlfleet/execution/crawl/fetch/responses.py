@@ -1,4 +1,4 @@
-"""One answer of a site: a page, a redirect, or a refusal; read as it streams, and told to the gate at once."""
+"""Responses of sites: a page, a redirect or a refusal, read as it streams and reported to the host gate at once."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from crawlfleet.model.host_stats import BYTES, PAGES
 RETRY_AFTER_MOST_S = 86_400.0
 CHUNK_BYTES = 64 << 10
 REFUSAL_S = 2.0
-"""How long the page of a refusal may take: it only says whose wall it is."""
+"""Seconds that reading the body of a refusal may take: it only shows which product blocks."""
 _CONDITIONS = frozenset({"If-None-Match", "If-Modified-Since"})
 _ENCODING = "Content-Encoding"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PAGES = frozenset({"", "text/html", "application/xhtml+xml", "text/plain", "text/xml", "application/xml"})
 
 Reads = Callable[[str], bool]
-"""Whether an answer of a content type is read as a page."""
+"""Function that returns whether an answer of a content type is read as a page."""
 Keep = Callable[[Exchange], Awaitable[None]]
-"""Where pages go as they came."""
+"""Function that records pages as they came (WARC)."""
 
 
 class Fetched(msgspec.Struct, frozen=True):
     url: str
-    """Where the redirects ended."""
+    """URL at which the redirects ended."""
     status: int
     content_type: str
     charset: str | None
@@ -49,23 +49,23 @@ class Fetched(msgspec.Struct, frozen=True):
     last_modified: str = ""
     cache_control: str = ""
     robots_tags: tuple[str, ...] = ()
-    """Its X-Robots-Tag headers."""
+    """Values of the X-Robots-Tag headers."""
     took_s: float = 0.0
 
 
 class Redirect(NamedTuple):
     url: str
     sets_cookie: bool
-    """One that was not sent."""
+    """Whether the redirect sets a cookie that was not sent with the request."""
 
 
 def is_page(content_type: str) -> bool:
-    """Whether a type is one of pages; a page without a type is taken for HTML, as browsers do."""
+    """Return whether a content type is one of pages; a page without a type is taken for HTML, as browsers do."""
     return content_type in _PAGES
 
 
 def is_text(content_type: str) -> bool:
-    """Whether a type can be read as a page where somebody names its URL: feeds and tables have no other reader."""
+    """Return whether a content type can be read as a page at a start URL: feeds and tables have no other parser."""
     return (
         not content_type
         or content_type.startswith("text/")
@@ -94,10 +94,10 @@ class Answers:
         reads: Reads | None,
         figures: list[int],
     ) -> Fetched | Redirect:
-        """Raises PageFailed, and PageSkipped for what is no page. `began` is when it was asked, monotonic.
+        """Read an answer. Raises PageFailed, and PageSkipped for an answer that is no page.
 
-        Without `reads` it is a file of any type, of which the beginning is enough. What is read of the host is added to
-        its `figures`.
+        `began` is the monotonic time of the request. Without `reads` the answer is a file of any type, of which the
+        beginning is enough. Bytes and pages that are read are added to the `figures` of the host.
         """
         headers = answer.headers
         if answer.status in _REDIRECTS:
@@ -136,7 +136,7 @@ class Answers:
 
     async def _refusal(self, url: str, answer: Answer, figures: list[int]) -> PageFailed:
         wait_s = retry_after_s(answer.headers.get("Retry-After", ""))
-        # First of all: others are about to ask the same host.
+        # The gate is informed first: other requests to the same host are about to leave.
         self._gate.record_answer(target_of(url), answer.status, wait_s)
         wall = None
         if answer.status in SUSPECT:
@@ -147,7 +147,7 @@ class Answers:
         return failure
 
     async def _beginning(self, url: str, answer: Answer, figures: list[int]) -> bytes:
-        """Of the page of a refusal; nothing where it cannot be read in time."""
+        """Return the beginning of the body of a refusal; empty if it cannot be read in time."""
         try:
             async with asyncio.timeout(REFUSAL_S):
                 return await self._body(url, answer, LOOK_AT_BYTES, figures, may_cut=True)
@@ -169,7 +169,7 @@ class Answers:
                 if part:
                     parts.append(part)
                 size += len(part)
-                # Packed bytes count too: there are streams that never unpack to anything.
+                # Compressed bytes count too: some streams never give any output.
                 if max(size, raw) > most:
                     if may_cut:
                         return b"".join(parts)[:most]
@@ -181,7 +181,7 @@ class Answers:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def _chunk(self, answer: Answer) -> bytes:
-        """What is there, and no more than was granted; nothing at the end."""
+        """Return the received part of the body, and no more than the quota grants; empty at the end."""
         if self._meter is None:
             return await answer.chunk()
         if answer.is_read:
@@ -204,7 +204,7 @@ def _redirect(url: str, answer: Answer) -> Redirect:
 
 
 def retry_after_s(value: str) -> float:
-    """Seconds of a Retry-After header, which is a number or a date; 0 for none, and a day for more than that."""
+    """Return the seconds of a Retry-After header, a number or a date; 0 without one, and at most a day."""
     try:
         return min(max(0.0, float(value)), RETRY_AFTER_MOST_S)
     except ValueError:

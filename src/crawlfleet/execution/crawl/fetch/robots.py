@@ -1,7 +1,7 @@
-"""robots.txt: read once per host, and kept for a while (RFC 9309).
+"""robots.txt (RFC 9309) is read once per host and cached for a while.
 
-A site without one (4xx) allows everything; one whose robots.txt cannot be had (5xx, no connection) allows nothing for
-now, and the failure keeps its class, so that the task is tried again later.
+A site without a robots.txt (4xx) allows everything; a site whose robots.txt cannot be fetched (5xx, no connection)
+allows nothing for now, and the failure keeps its class, so that the task is tried again later.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ ROBOTS_BYTES = 500 << 10
 ROBOTS_HOPS = 5
 DELAY_MAX_S = 60.0
 WAIT_MAX_S = 30.0
-"""A robots.txt that is to be asked for later is waited for once, so long at most."""
+"""Limit on the seconds for which a crawl waits, once, for a robots.txt that is to be requested later."""
 LATER_S = 0.5
-"""How soon a robots.txt that was refused is asked for again, where the site does not say."""
+"""Seconds until a refused robots.txt is requested again, where the site names no time."""
 BUSY = frozenset({429, 503})
 UNREACHED = frozenset({"dns", "connect"})
 SITEMAPS = 1_000
@@ -45,17 +45,17 @@ class Robots:
         cache: RobotsCache | None = None,
     ) -> None:
         self._fetcher = fetcher
-        # A site names robots by the first word of their name.
+        # Sites name robots by the first word of their user agent.
         self._agent = user_agent.split("/", 1)[0].strip() or user_agent
         self._on_delay = on_delay
         self._log = log
         self._cache = RobotsCache() if cache is None else cache
         self._delays: dict[str, float] = {}
         self._held: dict[str, RobotsEntry] = {}
-        """Those of late, by how URLs start: with most pages nothing else has to be looked up."""
+        """Recently used entries per scheme, host and port of a URL: for most pages no other lookup is needed."""
 
     async def check(self, url: str) -> None:
-        """Raises PageFailed when the site does not want this page fetched."""
+        """Raise PageFailed when the site's robots.txt does not allow this page."""
         start = start_of(url)
         known = self._held.get(start)
         if known is None or not self._cache.is_good(known):
@@ -65,11 +65,11 @@ class Robots:
         if known.failure is not None:
             cause = known.failure
             if isinstance(cause.__cause__, AddressRefused):
-                # Its own words, behind the address of robots.txt: it may be the proxy's address that is refused.
+                # The message without the address of robots.txt: the refused address may be that of the proxy.
                 said = str(cause).partition(": ")[2]
                 raise PageFailed("policy", f"{url}: {said}", permanent=True)
             message = f"{url}: not fetched while its robots.txt cannot be read ({cause})"
-            # A site that is busy says nothing of its pages: they are asked for again when it may be asked.
+            # A busy site is no evidence about its pages: they are requested again when the site may be asked.
             wait_s = max(LATER_S, cause.retry_after_s) if cause.status in BUSY else 0.0
             raise PageFailed(
                 cause.error,
@@ -83,15 +83,15 @@ class Robots:
             raise PageFailed("policy", f"{url}: robots.txt does not allow it", permanent=True, kind="robots")
 
     def ask_again(self, url: str) -> None:
-        """Its host was away: why its robots.txt could not be read then does not count any longer."""
+        """Forget why a host's robots.txt could not be read: the host was away then."""
         known = self._cache.entry(place(url).origin)
         if known.failure is not None:
             known.good_until = 0.0
 
     async def sitemaps(self, url: str) -> list[str]:
-        """Those that the robots.txt of a URL's host names; none where it cannot be read.
+        """Return the sitemaps that the robots.txt of a URL's host names; none if it cannot be read.
 
-        Raises PageFailed when nobody answered: what it names is not known then.
+        Raises PageFailed when the host did not answer: what its robots.txt names is not known then.
         """
         known = await self._known(url)
         if known.failure is not None and known.failure.kind in UNREACHED:
@@ -118,7 +118,7 @@ class Robots:
             if _means_none(exc):
                 self._cache.keep(known, None)
             elif isinstance(exc.__cause__, AddressRefused):
-                # What may be visited is ours to change, and others may visit more.
+                # Which addresses may be visited is a setting of ours, and other executions may visit more.
                 self._cache.keep_failure(known, exc, 0.0)
             elif exc.status in BUSY:
                 self._cache.keep_failure(known, exc, min(max(LATER_S, exc.retry_after_s), FAILED_S))
@@ -152,7 +152,7 @@ class Robots:
 
 
 async def _rules(fetched: Fetched) -> Protego | None:
-    """None where a page came instead: many sites have one page for everything they do not have."""
+    """Parse a robots.txt; None for an HTML page, which many sites send for everything they do not have."""
     if fetched.body[:1_000].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
         return None
     text = text_of(fetched.body, fetched.charset or "utf-8")
@@ -162,6 +162,6 @@ async def _rules(fetched: Fetched) -> Protego | None:
 
 
 def _means_none(failure: PageFailed) -> bool:
-    """Whether the site has no robots.txt. One that says 429 has one, and is busy."""
+    """Return whether the site has no robots.txt. A site that answers 429 has one, and is busy."""
     is_absent = 400 <= failure.status < 500 and failure.status != 429
     return is_absent or (failure.error == "http" and failure.permanent)

@@ -1,4 +1,4 @@
-"""What a page says to robots of itself: the X-Robots-Tag header, and `<meta name="robots">`."""
+"""Robots directives of a page: the X-Robots-Tag header, and `<meta name="robots">`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _WITH_VALUE = frozenset({"max-snippet", "max-image-preview", "max-video-preview"
 
 
 def in_headers(headers: Iterable[str], agent: str) -> frozenset[str]:
-    """Directives for us: those for everybody, and those for the name we go by."""
+    """Return the directives for this crawler: those for all robots, and those for its own name."""
     found: set[str] = set()
     for header in headers:
         name, colon, rest = header.partition(":")
@@ -23,7 +23,7 @@ def in_headers(headers: Iterable[str], agent: str) -> frozenset[str]:
 
 
 def in_content(contents: Iterable[str]) -> frozenset[str]:
-    """Of the `content` of meta tags."""
+    """Return the directives in the `content` of meta tags."""
     return frozenset(word for content in contents for word in _words(content))
 
 

@@ -1,1 +1,1 @@
-"""Which URLs are fetched: the frontier, link filters, rules, scope, traps, sitemaps."""
+"""The frontier decides which URLs are fetched: link filter, follow rules, scope, traps, sitemaps."""

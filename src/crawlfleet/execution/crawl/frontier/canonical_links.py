@@ -1,8 +1,9 @@
-"""Pages that name another one as themselves, by `rel=canonical`: that one is visited in their place.
+"""Canonical links: a page that names another one by `rel=canonical` is replaced by that page.
 
-Sites err in this. They name pages that are not there, that redirect back, or that name the first one in turn. So a page
-that is named is looked at before it is believed, unless it was read already, and so are the ones that it names. Of a
-circle the first by name is kept: whoever reads one of its pages, on whichever node, decides the same.
+Sites make mistakes in this. They name pages that do not exist, that redirect back, or that name the first one in turn.
+So a named page is looked at before the link is trusted, unless it was read already, and so are the pages that it names
+in turn. Of a circle the page whose URL sorts first is kept, so that every node decides the same whichever page of it is
+read.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ OTHER_NAME = "names another page as canonical"
 REMEMBERED = 100_000
 
 Look = Callable[[str], Awaitable[PageFacts]]
-"""At a page, of which nothing is kept. Raises PageFailed or PageSkipped for what is none, redirects included."""
+"""Function that fetches and parses a page without storing it.
+
+Raises PageFailed or PageSkipped for a URL that is no page, redirects included.
+"""
 
 
 class SamePages:
@@ -28,10 +32,10 @@ class SamePages:
         self._frontier = frontier
         self._look = look
         self._names: dict[bytes, str | None] = {}
-        """Of pages that were read: the other one that each of them names, if any."""
+        """Canonical URL that each page names, per digest of the pages that were read; None if it names no other."""
 
     async def end_of(self, link: Link, url: str, facts: PageFacts) -> PageMoved | PageKnown | None:
-        """With what the visit of a link that led to a URL ends, if another page is visited in its place."""
+        """Return the exception that ends the visit of a link, if another page is visited in its place; else None."""
         own = self._outlook.named_as(url)
         target = self._note(own, facts)
         if target is None or target == link.url or target in link.via or len(link.via) >= MAX_MOVES:
@@ -44,17 +48,17 @@ class SamePages:
         self._frontier.left_out[OTHER_NAME] += 1
         if not is_known:
             return PageMoved(target)
-        # It may wait further from the start than this link is.
+        # The target may wait in the frontier at a greater depth than this link has.
         self._frontier.add(target, link.depth)
         return PageKnown(f"{link.url}: names {target} as canonical, which is known")
 
     def notes(self) -> list[str]:
-        """For people."""
+        """Return a sentence about replaced pages for people to read."""
         count = self._frontier.left_out[OTHER_NAME]
         return [f"{count} pages were left for those that they name as canonical"] if count else []
 
     async def _is_right(self, own: str, target: str) -> bool:
-        """Whether the names lead to a page that names no other, or to the first of a circle."""
+        """Return whether the canonical links lead to a page that names no other, or to the first URL of a circle."""
         names = [own]
         at: str | None = target
         while at is not None and at not in names:
@@ -64,7 +68,7 @@ class SamePages:
             try:
                 at = await self._named_by(at)
             except (PageFailed, PageSkipped):
-                # What cannot be read does not stand for another.
+                # A page that cannot be read does not replace another.
                 return False
         return at is None or min(names[names.index(at) :]) != own
 
@@ -77,7 +81,7 @@ class SamePages:
         target = None if said is None else canonical(said, facts.base)
         if target is not None:
             target = self._outlook.named_as(target)
-            # A page of somebody else is not a name of this one.
+            # A page that the rules do not follow, such as one of another site, is not accepted as canonical.
             target = None if target == own or not self._outlook.is_followed(target) else target
         if len(self._names) >= REMEMBERED:
             self._names.clear()

@@ -1,4 +1,4 @@
-"""What a crawl follows, compiled from its parameters: `follow`, `normalise`, `traps`, `sitemaps`, `pagination`."""
+"""The follow configuration is compiled from `follow`, `normalise`, `traps`, `sitemaps` and `pagination`."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class Following:
     normalise: Normaliser
     rules: FollowRules
     caps: Caps | None
-    """None: no guards against traps."""
+    """Limits of the guards against traps; None for no guards."""
     sitemaps: tuple[str, ...]
-    """To be read before the pages."""
+    """Sitemaps that are read before the pages."""
     finds_sitemaps: bool
-    """Those that the robots.txt of the start URLs' hosts names, or the usual one."""
+    """Whether to read the sitemaps that the robots.txt of the start URLs' hosts names, or else /sitemap.xml."""
     pagination: Pagination | None
     obeys_nofollow: bool
     obeys_canonical: bool
 
     @property
     def finds_more(self) -> bool:
-        """Whether there are pages to come besides the start URLs and what they link to."""
+        """Whether there are pages to come besides the start URLs and the pages they link to."""
         return bool(self.sitemaps) or self.finds_sitemaps or self.pagination is not None
 
 
@@ -43,7 +43,7 @@ def normaliser_of(parameters: Mapping[str, Any]) -> Normaliser:
 
 
 def following_of(parameters: Mapping[str, Any], starts: Iterable[str], depth: int) -> Following:
-    """Raises BadRule with the name of the parameter that cannot be used."""
+    """Compile the configuration. Raises BadRule with the name of the parameter that cannot be used."""
     normalise = normaliser_of(parameters)
     follow = parameters.get("follow", {})
     traps = parameters.get("traps", True)
@@ -62,8 +62,8 @@ def following_of(parameters: Mapping[str, Any], starts: Iterable[str], depth: in
 
 
 def problems_of(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What is wrong with parameters: field and detail of each that can be told."""
-    # The schema that a submit was checked against may be another node's, of another version.
+    """Return what is wrong with the parameters: field and detail of each problem that can be determined."""
+    # The schema that the submission was checked against may come from a node of another version.
     asked = {name: value for name, value in parameters.items() if name in _properties()}
     if wrong := [(_path(error), error.message) for error in _shape().iter_errors(asked)]:
         return wrong

@@ -1,7 +1,7 @@
-"""Which links are followed: compiled once from `follow`, asked once for each URL that was not met before.
+"""Follow rules decide which links are followed: compiled once from `follow`, evaluated once for each new URL.
 
-A start URL is always visited. For every other URL the questions are asked in the order of their cost; the first that
-says no is the reason it is counted under.
+A start URL is always visited. For every other URL the rules are evaluated in the order of their cost; the first one
+that refuses gives the reason under which the URL is counted.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _ENDINGS = (
     " swf tar tgz tif tiff ttf wasm wav webm webp wma wmv woff woff2 xls xlsx xz zip zst"
 )
 FILES = frozenset(_ENDINGS.split())
-"""Endings of what is no page. Asking for one only to see its type costs a request each."""
+"""File name extensions of what is no page: a request only to see the content type would be wasted."""
 
 
 class FollowRules:
     def __init__(self, follow: Mapping[str, Any], *, starts: Iterable[str], depth: int, same_host: bool | None) -> None:
-        """Raises BadRule with the name of the parameter that cannot be used."""
+        """Compile the rules. Raises BadRule with the name of the parameter that cannot be used."""
         self._depth = depth
         self.scope = Scope(_kind(follow, same_host), starts, follow.get("hosts", ()))
         allowed = [rule if isinstance(rule, dict) else {"pattern": rule} for rule in follow.get("allow", ())]
@@ -40,9 +40,9 @@ class FollowRules:
         self._skipped = _endings(follow.get("skip_files", True))
 
     def refusal(self, url: str, depth: int, *, is_named: bool = False) -> str | None:
-        """Why a URL that was found is not to be visited at a depth; None when it is.
+        """Return why a URL is not to be visited at a depth; None when it is.
 
-        One that is named, as the next page of a list is, needs no pattern that allows it.
+        A URL that is named explicitly, as the next page of a list is, needs no pattern that allows it.
         """
         if depth > self._depth:
             return TOO_DEEP
@@ -77,7 +77,7 @@ def _endings(asked: bool | list[str]) -> frozenset[str]:
 
 
 def _ending(url: str) -> str:
-    """Of the last part of the path, without its dot; "" for none."""
+    """Return the file name extension of a URL's path, without its dot; "" for none."""
     name = url.partition("?")[0].rpartition("/")[2]
     stem, _, ending = name.rpartition(".")
     # A wiki's page about a picture is a page: `/wiki/File:Tea.jpg`.

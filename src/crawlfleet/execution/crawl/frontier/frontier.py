@@ -1,9 +1,9 @@
-"""What is still to be visited: every URL once, hosts in turn, breadth first within a host, and bounded.
+"""The frontier holds the URLs still to be visited: each once, hosts in turn, breadth first within a host, and bounded.
 
-known     a digest of every URL that was ever taken in, with the depth it is queued at: sixteen bytes, however long
-          the URL is
-queued    by host, and there by rank: start URLs, what sitemaps list, then link by link away from them. A waiting
-          URL is its text and nothing else; it becomes a Link when it is taken
+known     a digest of every URL that was ever added, with the depth it is queued at: sixteen bytes, however long the
+          URL is
+queued    per host, and there by rank: start URLs, URLs of sitemaps, then link by link away from them. A waiting URL is
+          its text and nothing else; it becomes a Link when it is taken
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ class Link:
     is_start: bool = False
     tries: int = 0
     via: tuple[str, ...] = ()
-    """The URLs that redirected here, the first one first."""
+    """URLs that redirected here, the first one first."""
     is_sitemap: bool = False
-    """A list of URLs, not a page."""
+    """Whether the URL is a sitemap and not a page."""
     chunk: int = 0
-    """Of a crawl over many nodes: what it was leased with."""
+    """Number of the URL batch that the link was leased with, in a crawl over many nodes."""
 
 
 Ending = Literal["read", "failed", "skipped", "moved"]
 Refusal = Callable[[str], str | None]
-"""Why a URL is not to be visited; asked about those that are new."""
+"""Function that returns why a URL is not to be visited, or None; it is called for new URLs only."""
 Waiting = dict[int, "deque[str | Link]"]
-"""Of a host: what waits, by rank."""
+"""Waiting links of one host per rank."""
 
 
 def digest(url: str) -> bytes:
-    """What a URL is known by, wherever there are many of them."""
+    """Return the digest that identifies a URL wherever many URLs are stored."""
     return blake2b(url.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
@@ -57,14 +57,14 @@ class Frontier:
         self._hosts: dict[str, Waiting] = {}
         self._queued: dict[str, int] = {}
         self._count = 0
-        # Apart from the known ones: links that lead elsewhere must not use up the room of pages.
+        # Refused URLs are kept in a set of their own: links to elsewhere must not use up the capacity for pages.
         self._refused: set[bytes] = set()
         self.left_out: Counter[str] = Counter()
-        """URLs that were found and are not to be visited, by reason."""
+        """Number of URLs that were found and are not to be visited, per reason."""
         self.is_open = False
-        """More may come from elsewhere."""
+        """Whether more URLs may come from elsewhere."""
         self.is_shared = False
-        """Others visit what is found here: what they do with a URL is not known here."""
+        """Whether other members visit URLs that are found here: what they do with a URL is not known here."""
 
     def __len__(self) -> int:
         return self._count
@@ -75,23 +75,23 @@ class Frontier:
 
     @property
     def dropped(self) -> int:
-        """New URLs that found no room."""
+        """Number of new URLs that were refused because the frontier was full."""
         return self.left_out[FULL]
 
     def knows(self, url: str) -> bool:
         return digest(url) in self._known
 
     def queued(self) -> dict[str, int]:
-        """How many links wait, by host; of some hosts, when there are many."""
+        """Return how many links wait per host; at most HOSTS_TOLD hosts are included."""
         return dict(islice(self._queued.items(), HOSTS_TOLD))
 
     def add(
         self, url: str, depth: int, *, is_start: bool = False, is_named: bool = False, refusal: Refusal | None = None
     ) -> bool:
-        """Takes a canonical URL in, unless it is known, there is no room, or `refusal` has a reason against it.
+        """Add a canonical URL, unless it is known, the frontier is full, or `refusal` has a reason against it.
 
-        One that is queued moves forward when it is found nearer to the start. One that is named, not just linked to,
-        may have been refused before.
+        A queued URL moves forward when it is found nearer to the start. A URL that is named explicitly, not just linked
+        to, may have been refused before.
         """
         key = digest(url)
         at = self._known.get(key)
@@ -113,26 +113,26 @@ class Frontier:
         return True
 
     def reconsider(self) -> None:
-        """Other URLs are to be visited from now on: what was refused is asked about again."""
+        """Forget the refused URLs, because the rules changed: each is judged again when it is found again."""
         self._refused.clear()
 
     def add_redirected(self, link: Link, url: str) -> bool:
-        """Takes in where a link leads to, in its place: as near to the start, and a start if it is one."""
+        """Add the target of a redirect in place of its link: at the same depth, and as a start if the link is one."""
         if not self.claim(url):
             return False
         self.put_back(Link(url, link.depth, link.is_start, via=(*link.via, link.url)))
         return True
 
     def add_sitemap(self, url: str, level: int) -> bool:
-        """Takes in a list of URLs, to be read before any page; its depth is that of sitemaps in sitemaps."""
-        # Under a name of its own: the same URL may be a page as well.
+        """Add a sitemap, which is read before any page; its depth is the nesting level of sitemaps."""
+        # The prefix makes the key different from the URL's own, because the same URL may be a page as well.
         if not self.claim(f"sitemap {url}"):
             return False
         self.put_back(Link(url, level, is_sitemap=True))
         return True
 
     def claim(self, url: str) -> bool:
-        """Makes a URL known that is about to be visited anyway; False when it is already."""
+        """Mark a URL as known that is about to be visited anyway; False when it is known already."""
         key = digest(url)
         if key in self._known:
             return False
@@ -143,24 +143,24 @@ class Frontier:
         return True
 
     def put_back(self, link: Link) -> None:
-        """A link that was taken and is to be visited later."""
+        """Put back a link that was taken and is to be visited later."""
         self._put(link, link.url, 0 if link.is_start or link.is_sitemap else link.depth + 1)
 
     def take(self, is_free: Callable[[str], bool]) -> Link | None:
-        """The next link of the next host that may be asked."""
+        """Return the next link of the next host that may be asked."""
         for host in self._queued:
             if is_free(host):
                 return self._next(host)
         return None
 
     def ended(self, link: Link, how: Ending, size: int) -> None:
-        """A link that was taken will not come back; `size` is what was read of it."""
+        """Note that a taken link will not come back; `size` is the number of bytes that were read of it."""
 
     def _leave_out(self, key: bytes, reason: str) -> None:
-        """Each is counted once, as long as there are not very many."""
+        """Count a refused URL; each is counted once, as long as there are at most REFUSED_URLS of them."""
         self.left_out[reason] += 1
         if reason == TOO_DEEP:
-            # It may yet be found nearer to the start.
+            # The URL may still be found nearer to the start.
             return
         if len(self._refused) >= REFUSED_URLS:
             self._refused.clear()
@@ -190,12 +190,12 @@ class Frontier:
             if isinstance(one, Link):
                 break
             key = digest(one)
-            # One that moved forward is still in its old place, too.
+            # A URL that moved forward is still in its old place as well.
             if self._known[key] == rank - 1:
                 self._known[key] = _TAKEN
                 one = Link(one, rank - 1)
                 break
-        # Behind the others: a large host must not keep small ones from their turn.
+        # The host goes to the end of the line: a large host must not keep small ones from their turn.
         self._count -= 1
         left = self._queued.pop(host) - 1
         if left:

@@ -1,8 +1,8 @@
-"""Links that were met before cost one look: most links of a site are on every page of it.
+"""The link cache recognises hrefs seen before with one lookup: most links of a site are on every page of it.
 
-A raw href means the same on every page of an origin when it starts at the root or names its host, and on every page
-of a directory otherwise. So it is looked up as it is written; only what is new there is made a URL of. What is
-remembered is the depth at which it was met, for on a page nearer to the start it may lead further.
+A raw href means the same on every page of an origin when it starts at the root or names its host, and on every page of
+a directory otherwise. So it is looked up as it is written; only a new href is resolved to a URL. The cache stores the
+depth at which it was seen, because on a page nearer to the start it may lead further.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from crawlfleet.execution.crawl.frontier.urls import PAGE_LINKS, URL_CHARS, cano
 
 MEMORY_BYTES = 16 << 20
 ENTRY_BYTES = 150
-"""Of a remembered href, besides its own characters."""
+"""Memory that a cached href takes besides its own characters."""
 _NEVER = 1 << 30
 _ABSOLUTE = ("/", "http://", "https://")
-# Characters that every reader of URLs leaves as they are, in paths and in queries.
+# Characters that every URL parser leaves as they are, in paths and in queries.
 _SAFE = r"[A-Za-z0-9\-._~!$&()*+,;=@/%]"
 _ROOTED = re.compile(rf"/(?!/)[:{_SAFE[1:]}*(?:\?[:?{_SAFE[1:]}*)?")
 _NEARBY = re.compile(rf"[A-Za-z0-9_~]{_SAFE}*(?:\?[:?{_SAFE[1:]}*)?")
@@ -35,13 +35,13 @@ class LinkMemory:
         self._directories: dict[str, dict[str, int]] = {}
 
     def forget(self) -> None:
-        """What was met counts as new: something else is followed from now on, or there is no room."""
+        """Clear the cache, so that all hrefs count as new: the rules changed, or the cache is full."""
         self._origins.clear()
         self._directories.clear()
         self._room = self._most_bytes
 
     def fresh(self, hrefs: Iterable[str], base: str, depth: int) -> list[str]:
-        """Of a page's hrefs, the URLs of those that were not met at this depth or nearer to the start; each once."""
+        """Return the URLs of those hrefs of a page that were not seen at this depth or a smaller one; each once."""
         if self._room < 0:
             self.forget()
         origin = base[: base.index("/", 8)]
@@ -50,7 +50,8 @@ class LinkMemory:
             rooted = self._origins[origin] = {}
             self._room -= len(origin) + ENTRY_BYTES
         if depth >= self._deepest:
-            # As it mostly is, for pages come in the order of their depth: whatever was met is of no interest.
+            # This is the usual case, because pages come in the order of their depth: all hrefs seen before can be left
+            # out.
             unseen = list(dict.fromkeys(filterfalse(rooted.__contains__, hrefs)))
         else:
             unseen = [href for href in dict.fromkeys(hrefs) if rooted.get(href, _NEVER) > depth]
@@ -65,7 +66,7 @@ class LinkMemory:
             if href.startswith(_ABSOLUTE):
                 memory = rooted
             elif href[:1] <= " " or href[0] in "?#":
-                # These depend on the page itself: blanks in front may hide a "?".
+                # These depend on the page itself: white space in front may hide a "?".
                 if (url := self._url(href, base, origin, directory)) is not None and href[:1] not in {"", "#"}:
                     found[url] = None
                 continue

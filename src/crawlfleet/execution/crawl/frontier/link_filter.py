@@ -1,7 +1,7 @@
-"""Where a crawl may go from a page: what it links to, redirects to, lists as its sitemap, and which of that is refused.
+"""The link filter decides which links, redirects and sitemap entries of a page a crawl follows.
 
-Between the pages and the frontier, and free of I/O: rules (whose and which), traps (how many of a kind) and the memory
-of links (whether it was met before) are asked here and nowhere else.
+It stands between the pages and the frontier, and is free of I/O: follow rules (whose pages, and which), traps (how many
+of a kind) and the link cache (whether a link was seen before) are evaluated here and nowhere else.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from crawlfleet.execution.crawl.parse.page_parser import PageFacts
 from crawlfleet.execution.page_failures import PageFailed, PageKnown, PageMoved, PageSkipped
 
 MAX_MOVES = 10
-"""Redirects from page to page, one after the other."""
+"""Limit on redirects from page to page, one after the other."""
 NOTED_SITEMAPS = 5
 TOO_MANY = "too many on a page"
 
@@ -48,23 +48,23 @@ class Outlook:
         for url in following.sitemaps:
             self._list_sitemap(url, 1)
         if following.finds_sitemaps:
-            # What a robots.txt names are the sitemaps of the first level.
+            # Level 0 is the robots.txt; the sitemaps that it names are of level 1.
             for host, url in hosts.items():
                 self._frontier.add_sitemap(f"{url.partition('://')[0]}://{host}/robots.txt", 0)
 
     @property
     def leads_on(self) -> bool:
-        """Whether anything that pages link to is followed."""
+        """Whether any links of pages are followed."""
         return self._depth > 0 or self._following.pagination is not None
 
     def known_before(self, pages: Iterable[tuple[str, int]]) -> None:
-        """Takes in what an earlier crawl visited, each as far from the start as it was then."""
+        """Add the pages that an earlier crawl visited, each at the depth it had then."""
         for url, depth in pages:
             if depth <= self._depth:
                 self._frontier.add(url, depth, refusal=self._refusal(depth))
 
     def links(self, link: Link, fetched: Fetched, facts: PageFacts) -> None:
-        """Takes in where a page leads."""
+        """Add the links of a page to the frontier."""
         found, pagination = facts.links, self._following.pagination
         if pagination is not None:
             for url in pagination.after(link.url, facts, fetched.body):
@@ -72,7 +72,8 @@ class Outlook:
         if not self._depth or (self._following.obeys_nofollow and not found.may_follow):
             return
         if found.refresh is not None and (target := canonical(found.refresh, facts.base)) is not None:
-            # Like a redirect, but the page is one, too: whatever became of the target, the visit goes on.
+            # A refresh is like a redirect, but its page is a page as well: whatever became of the target, the visit
+            # goes on.
             self._moved(link, target)
         depth = link.depth + 1
         if depth > self._depth:
@@ -87,24 +88,28 @@ class Outlook:
             self._frontier.add(url, depth, refusal=refusal)
 
     def _bounded(self, hrefs: list[str], unread: int) -> list[str]:
-        # An index of a manual links to every place in it: each page counts once.
+        # The index of a manual links to every section of a page: each page counts once.
         pages = list(dict.fromkeys(href.partition("#")[0] for href in hrefs))
         if left_out := unread + max(0, len(pages) - PAGE_LINKS):
             self._frontier.left_out[TOO_MANY] += left_out
         return pages[:PAGE_LINKS]
 
     def redirect(self, link: Link, url: str, *, sets_cookie: bool = False) -> None:
-        """Returns where the redirect is to be followed on the spot; raises where it ends the visit.
+        """Return if the redirect is to be followed at once; raise if it ends the visit.
 
-        A page is fetched as itself, so that it is there once however many redirects lead to it. Only what sets a
-        cookie, or leads back to where it came from, is gone through: so do sites that want to know their visitors.
+        The target of a redirect is fetched as a page of its own, so that it is read once however many redirects lead to
+        it. Only a redirect that sets a cookie, or leads back to where it came from, is followed at once: sites do this
+        to recognise their visitors.
         """
         end = self._moved(link, url, sets_cookie=sets_cookie)
         if end is not None:
             raise end
 
     def _moved(self, link: Link, url: str, *, sets_cookie: bool = False) -> PageFailed | PageSkipped | PageMoved | None:
-        """Takes in where a link moved to, in its place; with what its visit ends, None where it is gone through."""
+        """Add the target of a redirect in place of its link.
+
+        Returns what ends the visit of the link, or None if the redirect is followed at once.
+        """
         target = self._following.normalise(url)
         if target == link.url or target in link.via:
             return None
@@ -120,7 +125,7 @@ class Outlook:
         if sets_cookie and not self._frontier.is_shared:
             return self._refused(link, target)
         if self._frontier.knows(target):
-            # It may wait further from the start than this link is.
+            # The target may wait in the frontier at a greater depth than this link has.
             self._frontier.add(target, link.depth)
             return PageKnown(f"{link.url}: redirects to {target}, which is known")
         if (refused := self._refused(link, target)) is not None:
@@ -135,25 +140,28 @@ class Outlook:
         return None
 
     def named_as(self, url: str) -> str:
-        """What a canonical URL is known by."""
+        """Return the normalised form under which the frontier knows a canonical URL."""
         return self._following.normalise(url)
 
     def is_followed(self, url: str) -> bool:
-        """Whether the rules let a page pass, at whatever depth."""
+        """Return whether the rules let a page pass, at whatever depth."""
         return self._following.rules.refusal(url, 0) is None
 
     def may_visit(self, link: Link, target: str) -> bool:
-        """Whether a page may be visited in the place of a link."""
+        """Return whether a page may be visited in the place of a link."""
         return self._frontier.knows(target) or self._refusal(link.depth)(target) is None
 
     def expect(self, urls: Iterable[str]) -> None:
-        """URLs that other members of the crawl took in: where a start URL led them to, this one follows as well."""
+        """Widen the scope by URLs that other members added: where a start URL led them, this member follows as well."""
         for url in urls:
             if not self._following.rules.scope.holds(url):
                 self._widen(url)
 
     def arrived(self, link: Link, url: str) -> None:
-        """Where redirects led that were gone through. Raises PageKnown where that page is visited as itself."""
+        """Note the page to which redirects led that were followed at once.
+
+        Raises PageKnown if that page is visited on its own.
+        """
         target = self._following.normalise(url)
         if target == link.url or target in link.via:
             return
@@ -162,7 +170,7 @@ class Outlook:
         self._frontier.claim(target)
 
     def listed(self, link: Link, entries: Iterable[Entry]) -> None:
-        """Takes in what a sitemap lists: pages as near as start URLs, and further sitemaps."""
+        """Add the entries of a sitemap: pages at the depth of start URLs, and further sitemaps."""
         refusal = self._refusal(0)
         normalise = self._following.normalise
         for entry in entries:
@@ -176,7 +184,7 @@ class Outlook:
                 self._list_sitemap(entry.url, link.depth + 1)
 
     def named(self, link: Link, urls: list[str]) -> None:
-        """Takes in the sitemaps that a robots.txt names, or the usual one where it names none."""
+        """Add the sitemaps that a robots.txt names, or /sitemap.xml where it names none."""
         if not urls:
             usual = link.url.removesuffix("/robots.txt") + "/sitemap.xml"
             self._guessed.add(usual)
@@ -185,7 +193,7 @@ class Outlook:
             self._list_sitemap(url, 1)
 
     def is_named(self, link: Link) -> bool:
-        """Whether the site's robots.txt, or the task, names this very sitemap."""
+        """Return whether the site's robots.txt, or the task, names exactly this sitemap."""
         return link.depth == 1 and link.url not in self._guessed
 
     def sitemap_failed(self, link: Link, why: str) -> None:
@@ -196,7 +204,7 @@ class Outlook:
             self._problems.append(f"sitemap {link.url}: {why}")
 
     def notes(self) -> list[str]:
-        """For people: what was left out, and why."""
+        """Return sentences for people to read about what was left out, and why."""
         more = self._problem_count - len(self._problems)
         others = [f"and {more} more problems with sitemaps"] if more else []
         return [*(self._traps.notes() if self._traps is not None else ()), *self._problems, *others]

@@ -1,6 +1,7 @@
-"""Which spellings are one page: what canonical URLs keep and pages do not differ by.
+"""URL normalisation maps spellings of one page to one URL, beyond what canonical URLs do.
 
-Campaign and session parameters name a visitor, not a page. Each page left in ten spellings is ten pages of work.
+Campaign and session parameters identify a visitor, not a page. A page that is left in ten spellings is fetched ten
+times.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ TRACKING = (
 )
 SESSIONS = ("PHPSESSID", "jsessionid", "ASPSESSIONID*", "osCsid", "zenid", "XTCsid")
 LIKELY_SESSIONS = ("sid", "sessid", "session", "sessionid", "session_id", "SESSION_ID", "CFTOKEN")
-"""Names that pages have too: a session's only with a long value of letters and digits."""
+"""Parameter names that pages use too: they are taken for a session only with a long value of letters and digits."""
 _TOKEN = r"(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{16,}"
-# Capitals only: hosts are in small letters by now, so that nothing of them is taken for a session's mark.
+# The pattern has capitals only: host names are in lower case by now, so that no part of them matches.
 _SESSION_PATHS = re.compile(r"/\((?:[ASF]\([^/()]*\))+\)(?=/)|;jsessionid=[^/;]*")
 
 
 class Normaliser:
-    """Takes canonical URLs and gives canonical URLs; doing it twice changes nothing more."""
+    """Maps canonical URLs to canonical URLs; it is idempotent."""
 
     def __init__(
         self,

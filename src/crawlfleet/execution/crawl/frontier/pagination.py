@@ -1,6 +1,6 @@
-"""The next page of a list: by rel=next, by a selector, or by a template with the number of the page.
+"""Pagination finds the next page of a list: by rel=next, by a selector, or by a template with the page number.
 
-The pages of one list are as far from the start as its first: `depth` counts steps into a site, not along a list.
+All pages of one list have the depth of its first: `depth` counts steps into a site, not along a list.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from crawlfleet.execution.crawl.parse.page_parser import ListMarks, PageFacts
 
 MOST_PAGES = 1_000
 NUMBER = "{page}"
-# Names, classes, ids and attributes, one below the other: cheap on every page that is not nested very deeply.
+# Only tags, classes, ids and attributes with child and descendant steps: cheap on every page that is not nested very
+# deeply.
 _PLAIN = re.compile(r"[\w\s.#\[\]=\"'^$*|~>,/-]+")
 
 
 class Pagination:
     def __init__(self, options: Mapping[str, Any], normalise: Normaliser) -> None:
-        """Raises BadRule with the name of the parameter that cannot be used."""
+        """Compile the options. Raises BadRule with the name of the parameter that cannot be used."""
         self._normalise = normalise
         self._rel_next = bool(options.get("rel_next", False))
         self.marks = ListMarks(*(_checked(name, options.get(name, "")) for name in ("selector", "while")))
@@ -42,12 +43,12 @@ class Pagination:
         self._steps: dict[str, int] = {}
 
     def first(self) -> str | None:
-        """The first page of the template, if there is one."""
+        """Return the first page of the template, if there is one."""
         self._numbered = self._page(self._at)
         return self._numbered
 
     def after(self, url: str, facts: PageFacts, body: bytes) -> list[str]:
-        """Where a list goes on behind a page of it; nothing where it ends."""
+        """Return the pages that follow a page of a list; none where the list ends."""
         step = self._steps.pop(url, 1)
         if not facts.goes_on and (url == self._numbered or step > 1):
             return []
@@ -65,7 +66,7 @@ class Pagination:
     def _counted(self, url: str, body: bytes) -> list[str]:
         if url != self._numbered:
             return []
-        # Behind the last page some sites show it again, for ever.
+        # After the last page some sites show it again without end.
         seen = blake2b(body, digest_size=16).digest()
         is_again, self._seen = seen == self._seen, seen
         self._at += 1
@@ -92,7 +93,7 @@ def _checked(name: str, selector: str) -> str:
     if (problem := css_problem(selector)) is not None:
         raise BadRule(field, f"{selector!r} is no CSS selector: {problem}")
     try:
-        # Pages are read by libxml2 where an XPath is asked for.
+        # Pages are parsed by libxml2 where the plan has an XPath.
         HTMLTranslator().css_to_xpath(selector)
     except SelectorError as exc:
         raise BadRule(field, f"{selector!r} is no CSS selector: {exc}") from exc

@@ -1,4 +1,4 @@
-"""Patterns that users write, matched in linear time: whatever they wrote, no URL can hang the crawl."""
+"""URL patterns of users are matched in linear time (RE2): whatever users write, no URL can hang the crawl."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import re2  # type: ignore[import-untyped]
 
 PATTERN_BYTES = 8 << 20
-"""Of the compiled form of all patterns of one list together."""
+"""Limit on the memory of the compiled form of all patterns of one list together."""
 
 
 class BadRule(Exception):
-    """A parameter whose shape is right and whose meaning is not."""
+    """Raised for a parameter that has the right shape and a wrong meaning."""
 
     def __init__(self, field: str, detail: str) -> None:
         super().__init__(f"{field}: {detail}")
@@ -20,10 +20,10 @@ class BadRule(Exception):
 
 
 class Patterns:
-    """Several patterns looked for in one pass."""
+    """A set of patterns that is matched in one pass."""
 
     def __init__(self, patterns: Sequence[str], fields: Sequence[str]) -> None:
-        """Raises BadRule with the field of the first pattern that cannot be used."""
+        """Compile the patterns. Raises BadRule with the field of the first pattern that cannot be used."""
         options = re2.Options()
         options.log_errors = False
         options.never_capture = True
@@ -50,7 +50,7 @@ class Patterns:
         return self._count > 0
 
     def matching(self, text: str) -> list[int]:
-        """The numbers of those that are found anywhere in the text."""
+        """Return the indexes of the patterns that occur anywhere in the text."""
         return (self._set.Match(text) or []) if self._count else []
 
 

@@ -1,4 +1,4 @@
-"""Whose pages a crawl may visit: the start URLs' hosts, or what else they are asked to stand for."""
+"""The scope defines whose pages a crawl may visit: the start URLs' hosts, their subdomains, their domain, or any."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REMEMBERED = 10_000
 
 
 class Scope:
-    """Of a crawl. `hosts` come on top of what the start URLs give: a name, or `*.name` for all below it."""
+    """The scope of a crawl. `hosts` are allowed besides the start URLs: a name, or `*.name` for all names below it."""
 
     def __init__(self, kind: str, starts: Iterable[str], hosts: Iterable[str] = ()) -> None:
         self._kind = kind
@@ -29,7 +29,7 @@ class Scope:
             self.widen(url)
 
     def widen(self, url: str) -> None:
-        """Takes another URL's site in, as if it were a start."""
+        """Add another URL's site to the scope, as if it were a start URL."""
         name = place(url).host.rstrip(".")
         self._sites.add(site(url))
         if self._kind == "domain":
@@ -39,7 +39,7 @@ class Scope:
         self._known.clear()
 
     def is_start(self, url: str) -> bool:
-        """Whether it is a page of a start URL's very site, or of one that was taken in like that."""
+        """Return whether a URL is on the site of a start URL, or on one that was added by `widen`."""
         return site(url) in self._sites
 
     def holds(self, url: str) -> bool:
@@ -65,7 +65,7 @@ class Scope:
 
 
 def registrable(host: str) -> str:
-    """The domain somebody registered: `shop.co.uk` of `www.shop.co.uk`. Addresses and bare names are their own."""
+    """Return the registrable domain: `shop.co.uk` of `www.shop.co.uk`. Addresses and bare names stay as they are."""
     try:
         ip_address(host.strip("[]"))
     except ValueError:
@@ -75,6 +75,6 @@ def registrable(host: str) -> str:
 
 @cache
 def _suffixes() -> TLDExtract:
-    # The list that comes with the package: nothing is fetched, nothing is written. Hosts below github.io and the like
-    # belong to different people, so private suffixes count.
+    # The list that comes with the package is used: nothing is fetched, nothing is written. Hosts below github.io and
+    # the like belong to different people, so private suffixes count.
     return TLDExtract(suffix_list_urls=(), cache_dir=None, include_psl_private_domains=True)

@@ -1,7 +1,7 @@
-"""Sitemaps (sitemaps.org): XML or plain lines, packed or not, read step by step and within bounds.
+"""The sitemap parser (sitemaps.org) reads XML or plain lines, compressed or not, in steps and within limits.
 
-Bytes in, entries out: what a sitemap says is never trusted to be small, whole or true. Entities are not expanded and
-nothing is fetched. A file that is broken gives what was read of it, and says so.
+It takes bytes and yields entries: a sitemap is never trusted to be small, complete or true. Entities are not expanded
+and nothing is fetched. A broken file yields the entries before the error, and `problem` gives the reason.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from xml.parsers import expat
 from crawlfleet.execution.crawl.frontier.urls import URL_CHARS, canonical
 
 FILE_BYTES = 50 << 20
-"""Unpacked, as the protocol has it."""
+"""Limit on the decompressed size of a sitemap, as the protocol defines it."""
 FILE_ENTRIES = 50_000
 FILE_ELEMENTS = 1_000_000
 LEVELS = 3
-"""Sitemaps in sitemaps in sitemaps."""
+"""Limit on the nesting of sitemaps in sitemaps."""
 FILES = 1_000
-"""Of one crawl."""
+"""Limit on sitemaps of one crawl."""
 STEP_BYTES = 64 << 10
 ALTERNATES = 200
 NESTED = 50
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
-# An ampersand that begins nothing XML knows: the most frequent mistake in sitemaps, and the URL is clear all the same.
+# An ampersand that begins no reference known to XML is the most frequent mistake in sitemaps, and the URL is clear all
+# the same.
 _BARE_AMPERSAND = re.compile(rb"&(?!(?:amp|lt|gt|quot|apos|#[0-9]{1,7}|#x[0-9a-fA-F]{1,6});)")
 _LONGEST_REFERENCE = 10
 
@@ -37,20 +38,20 @@ _LONGEST_REFERENCE = 10
 @dataclass(frozen=True, slots=True)
 class Entry:
     url: str
-    """Canonical."""
+    """Canonical URL of the page or sitemap."""
     changed_at: datetime | None = None
-    """As the site says; a day is its first instant."""
+    """Instant of the last change as the site states it; a day stands for its first instant."""
     alternates: tuple[tuple[str, str], ...] = ()
-    """The same page in other languages: language and canonical URL."""
+    """Language and canonical URL of the same page in other languages."""
     is_sitemap: bool = False
 
 
 class _Stop(Exception):
-    """No more of this file is read; the message says why."""
+    """Raised to stop reading a file; the message gives the reason."""
 
 
 class Sitemap:
-    """One file being read: go through `batches`, then look at what is wrong with it."""
+    """One sitemap file: iterate over `batches`, then look at `problem`."""
 
     def __init__(
         self, body: bytes, url: str, *, most_entries: int = FILE_ENTRIES, most_bytes: int = FILE_BYTES
@@ -63,10 +64,10 @@ class Sitemap:
         self.entries = 0
         self.bad_urls = 0
         self.problem: str | None = None
-        """Why it ends where it does, if not at its end."""
+        """Reason why reading stopped before the end of the file, if it did."""
 
     def batches(self) -> Iterator[list[Entry]]:
-        """All entries, step by step, so that whoever takes them can let others run in between."""
+        """Yield all entries in steps, so that the caller can let other tasks run in between."""
         feed: Callable[[bytes, bool], None] | None = None
         try:
             for step in self._steps():
@@ -102,7 +103,7 @@ class Sitemap:
     ) -> None:
         if not (loc := loc.strip()):
             return
-        # A word by itself would be read as a path: lines that are no URLs are none.
+        # A single word would be parsed as a relative path: lines that are no URLs are not accepted.
         url = canonical(loc, self._url) if loc.startswith(("http", "HTTP", "/")) else None
         if url is None:
             self.bad_urls += 1
@@ -126,7 +127,7 @@ class _Lines:
             lines, rest = [*lines, rest], b""
         for line in lines:
             self._sitemap.add(line[: 4 * URL_CHARS].decode("utf-8", "replace"))
-        # A line without an end is no URL, whatever follows.
+        # A line longer than this is no URL, whatever follows.
         self._rest = rest[: 4 * URL_CHARS]
 
 
@@ -144,7 +145,7 @@ class _Xml:
         self._nested = 0
         self._elements = 0
         self._inside = 0
-        """The level of the entry that is being read."""
+        """Nesting level of the entry that is being read; 0 outside of entries."""
         self._field: str | None = None
         self._fields: dict[str, str] = {}
         self._alternates: list[tuple[str, str]] = []
@@ -153,7 +154,7 @@ class _Xml:
         if self._mends is None:
             self._mends = not data.startswith(_UTF16)
         data = self._held + data
-        # Where ampersands stand for themselves, nothing may be mended.
+        # In CDATA sections ampersands stand for themselves: nothing may be mended.
         if b"<![CDATA[" in data:
             self._mends = False
         self._held = b""
@@ -177,7 +178,7 @@ class _Xml:
                 self._inside = self._nested
                 self._fields = {}
                 self._alternates = []
-            # Right below the entry: pictures and films in it have a loc of their own.
+            # Only direct children of the entry count: pictures and films in it have a loc of their own.
             case ("loc" | "lastmod") as field if self._nested == self._inside + 1 and field not in self._fields:
                 self._field = field
                 self._fields[field] = ""
@@ -202,7 +203,7 @@ class _Xml:
 
 
 def instant(text: str) -> datetime | None:
-    """A W3C date: a year, a month, a day, or an instant; without a zone it is taken for UTC."""
+    """Parse a W3C date: a year, a month, a day, or an instant; without a zone it is taken for UTC."""
     text = text.strip()
     if not text:
         return None

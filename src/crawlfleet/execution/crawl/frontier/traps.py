@@ -1,18 +1,18 @@
-"""Guards against sites without an end: calendars, sessions in URLs, paths that repeat, filters in every combination.
+"""Trap guards limit sites without an end: calendars, sessions in URLs, repeating paths, combined filters.
 
-A guard looks at the shape of a URL: its path with numbers, dates and tokens replaced, and the names in its query. What
-has such a shape is let in up to a cap. The caps are wide: a shop has thousands of products and hundreds of pages of
-listings, and must come through whole; a calendar has as many pages as there are days.
+A guard looks at the shape of a URL: its path with numbers, dates and tokens replaced, and the names in its query. URLs
+of one shape are let in up to a cap. The caps are wide: a shop has thousands of products and hundreds of pages of
+listings, and must be crawled completely; a calendar has as many pages as there are days.
 
     length      a URL longer than any page's
     segments    a path with more parts than any page's: it grows with every step
-    repeats     the same parts again and again: a relative link that is wrong, followed for ever
-    session     URLs of one shape that carry a session's id
+    repeats     the same parts again and again: a wrong relative link, followed for ever
+    session     URLs of one shape that carry a session id
     calendar    URLs of one shape that carry a date
-    query       URLs of one path with three names or more in their query: filters that are combined
-    id          URLs of one shape that carry an id as if drawn by lot
+    query       URLs of one path with three names or more in their query: combined filters
+    id          URLs of one shape that carry an id that looks random
     pattern     URLs of one shape with any number in it, or a query; or else of one directory
-    hosts       hosts: there are sites that make one up for every link
+    hosts       number of hosts: there are sites that make one up for every link
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 PATTERNS = 20_000
-"""Shapes that are counted; of more, those with few URLs are forgotten."""
+"""Limit on shapes that are counted; beyond it, the shapes with few URLs are forgotten."""
 NOTED = 5
 COMBINED = 3
 _DIGITS = re.compile(r"\d+")
@@ -53,7 +53,7 @@ class Caps:
     length: int = 2_000
     segments: int = 20
     repeats: int = 3
-    """The same part at most so often, and the same parts one after the other fewer times than that."""
+    """Limit on occurrences of one part of a path; a run of the same parts has to occur fewer times than that."""
     session: int = 100
     calendar: int = 500
     query: int = 1_000
@@ -70,7 +70,7 @@ class _Shape:
 
 
 class Traps:
-    """Of one crawl. Every URL is shown to it once, when it is found."""
+    """The trap guards of one crawl. Every URL is passed to them once, when it is found."""
 
     def __init__(self, caps: Caps | None = None, *, most_patterns: int = PATTERNS) -> None:
         self._caps = caps or Caps()
@@ -79,11 +79,11 @@ class Traps:
         self._combined: dict[str, int] = {}
         self._hosts: set[str] = set()
         self.refused: Counter[str] = Counter()
-        """URLs by guard."""
+        """Number of refused URLs per guard."""
         self._like: dict[str, Counter[str]] = {}
 
     def refusal(self, url: str) -> str | None:
-        """The guard that keeps a URL out, which is counted; None when it may pass, which counts for its shape."""
+        """Return the guard that refuses a URL, and count it; None when the URL may pass, which counts for its shape."""
         head, _, query = url.partition("?")
         start = head.find("/", 8)
         path = head[start:]
@@ -119,7 +119,7 @@ class Traps:
         return None
 
     def notes(self) -> list[str]:
-        """For people: which guard left out how many, like what, and after how many."""
+        """Return sentences for people to read: which guard left out how many URLs, of which shape, and at which cap."""
         told = []
         for guard, count in self.refused.most_common(NOTED):
             example, _ = self._like[guard].most_common(1)[0]
@@ -153,7 +153,7 @@ class Traps:
 
     def _full(self, shape: _Shape, where: str, names: int, *, is_dated: bool, has_session: bool) -> str | None:
         caps = self._caps
-        # A few dates among other numbers make no calendar: most of what has this shape must carry one.
+        # A few dates among other numbers make no calendar: most URLs of this shape must carry one.
         if is_dated and shape.dated >= caps.calendar and shape.dated * 5 >= shape.taken * 4:
             return "calendar"
         if has_session and shape.sessions >= caps.session:
@@ -175,16 +175,16 @@ class Traps:
     def _make_room(self) -> None:
         if len(self._shapes) <= self._most:
             return
-        # The full half stays: a trap has many URLs of few shapes.
+        # The half with the most URLs stays: a trap has many URLs of few shapes.
         kept = sorted(self._shapes.items(), key=lambda entry: -entry[1].taken)
         self._shapes = dict(islice(kept, self._most // 2))
         self._combined = dict(sorted(self._combined.items(), key=lambda entry: -entry[1])[: self._most // 2])
 
 
 def _shape(path: str) -> str:
-    """A path with what counts up or is drawn by lot replaced."""
+    """Return a path with counting numbers and random ids replaced."""
     shape = _DIGITS.sub("{n}", path)
-    # Most paths have no part that could be an id, and the longer look costs ten times as much.
+    # Most paths have no part that could be an id, and the full pattern costs ten times as much.
     if shape == path or _LONG.search(path) is None:
         return shape
     return _IDS.sub(lambda found: "{n}" if found[1] else "{id}", path)
@@ -203,7 +203,7 @@ def _is_dated(path: str, shape: str, names: list[str]) -> bool:
 
 
 def _repeats(words: list[str], most: int) -> bool:
-    """Whether a word stands there more than `most` times, or some words one after the other that often."""
+    """Return whether a word occurs more than `most` times, or a run of words `most` times in succession."""
     if max(Counter(words).values()) > most:
         return True
     for length in range(1, len(words) // most + 1):

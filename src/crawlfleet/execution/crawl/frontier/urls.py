@@ -1,4 +1,4 @@
-"""URLs as the WHATWG reads them, which is how browsers, and so sites, do: one spelling per address.
+"""URLs are parsed by the WHATWG standard, as browsers and so sites do: one spelling per address.
 
 A canonical URL is http or https, has no fragment and no credentials, and is what two spellings of one page share.
 """
@@ -14,12 +14,12 @@ import ada_url
 
 URL_CHARS = 4_096
 PAGE_LINKS = 50_000
-"""Of one page, as of one sitemap; what comes after them is not followed."""
+"""Limit on links of one page, as on entries of one sitemap; the links after them are not followed."""
 _PORTS = {"http": 80, "https": 443}
 
 
 class Place(NamedTuple):
-    """Where a canonical URL points to."""
+    """Scheme, host and port that a canonical URL points to."""
 
     scheme: str
     host: str
@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 
 def canonical(href: str, base: str | None = None) -> str | None:
-    """None for what is no address of a page: another scheme, no host, not a URL at all."""
+    """Return the canonical URL of a link; None for what is no address of a page: another scheme, no host, not a URL."""
     try:
         url = ada_url.normalize_url(href) if base is None else ada_url.join_url(base, href)
     except ValueError:
@@ -46,18 +46,18 @@ def canonical(href: str, base: str | None = None) -> str | None:
 
 
 def site(url: str) -> str:
-    """Host and port of a canonical URL, the default port left out: what "the same host" compares."""
+    """Return host and port of a canonical URL without the default port: what "the same host" compares."""
     return url.split("/", 3)[2]
 
 
 def start_of(url: str) -> str:
-    """Scheme, host and port of a canonical URL as they are written: the same for all URLs of an origin."""
+    """Return scheme, host and port of a canonical URL as they are written: the same for all URLs of an origin."""
     end = url.find("/", 8)
     return url if end < 0 else url[:end]
 
 
 def target_of(url: str) -> str:
-    """The host that a budget is for: as `site`, in the one spelling that names have without a dot at the end."""
+    """Return the host that a host budget is for: as `site`, but in the one spelling without a dot at the end."""
     return _target(site(url))
 
 
@@ -65,7 +65,7 @@ def place(url: str) -> Place:
     return _place(start_of(url))
 
 
-# Asked for several times with every request, and there are few hosts.
+# The results are cached because they are needed several times with every request, and there are few hosts.
 @lru_cache(maxsize=4_096)
 def _target(where: str) -> str:
     host, colon, port = where.partition(":") if not where.startswith("[") else (where, "", "")
@@ -82,7 +82,7 @@ def _place(start: str) -> Place:
 
 
 def credentials(href: str) -> tuple[str, str] | None:
-    """User and password, where the start URL carries them."""
+    """Return user and password, if the start URL carries them."""
     try:
         url = ada_url.URL(href)
     except ValueError:
@@ -91,8 +91,8 @@ def credentials(href: str) -> tuple[str, str] | None:
 
 
 def followed(hrefs: Iterable[str | None], base: str) -> list[str]:
-    """The canonical targets of a page's links, each once, in the order of the page."""
-    # Pages repeat their links: looking at the raw text first saves most of the parsing.
+    """Return the canonical targets of a page's links, each once, in the order of the page."""
+    # Pages repeat their links: comparing the raw text first saves most of the parsing.
     raw: dict[str, None] = {}
     for href in hrefs:
         if href and not href.startswith("#"):

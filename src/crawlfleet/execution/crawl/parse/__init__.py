@@ -1,1 +1,1 @@
-"""Parsing a page: dispatch, the parser process, memory limit, extraction."""
+"""Parsing of pages: dispatch, the parser process, the memory limit, extraction."""

@@ -1,8 +1,8 @@
-"""A limit of memory around work on what strangers wrote, for as long as it lasts.
+"""A memory limit (RLIMIT_DATA) around the parsing of untrusted pages, for as long as it lasts.
 
-Some pages of a few kilobytes become trees of gigabytes: HTML has a parser open unclosed tags again in every paragraph.
-The parser asks the kernel for that memory piece by piece and takes no for an answer, so the kernel is told to say no.
-The limit is one for the whole process. That is why it is wide, and there only while somebody is inside.
+Some pages of a few kilobytes become trees of gigabytes: HTML requires a parser to open unclosed tags again in every
+paragraph. The parser requests that memory from the kernel piece by piece and handles a refusal, so a limit makes the
+kernel refuse. The limit holds for the whole process. That is why it is wide, and set only while a page is being parsed.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from threading import Lock
 
 ROOM_BYTES = 256 << 20
 KNOWN_S = 0.1
-"""For so long, what the process has is taken for what it had: to ask takes longer than many a page."""
+"""Seconds for which the measured memory of the process is reused: measuring takes longer than parsing many a page."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _DATA = 5
-"""The place of what is the process's own in `statm`."""
+"""Index of the size of the process's own data in `statm`."""
 
 
 class _Process:
-    """What the limit is about: there is one of it."""
+    """The limit of this process, of which there is only one."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -50,7 +50,7 @@ _process = _Process()
 
 
 class Room:
-    """Inside, the process gets so much more memory than it has; whoever comes meanwhile shares it."""
+    """A context in which the process gets at most `room_bytes` more memory; contexts that overlap share it."""
 
     def __init__(self, room_bytes: int = ROOM_BYTES) -> None:
         self._room_bytes = room_bytes
@@ -69,6 +69,6 @@ class Room:
 
 
 def leave_room() -> None:
-    """For a child that was started while its parent was inside."""
+    """Lift the limit in a child process that was started while its parent had set it."""
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))

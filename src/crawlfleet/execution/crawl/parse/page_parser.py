@@ -1,4 +1,4 @@
-"""One page read: its links and what the plan finds in it. Pure: text in, facts out, wherever it runs."""
+"""The page parser extracts links and records from one page. It is pure: text in, facts out, in any process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BEGINNING = re.compile(
 
 
 class ListMarks(msgspec.Struct, array_like=True, frozen=True):
-    """By which selectors a page of a list says where it goes on, and whether; empty for none."""
+    """The selectors for the next page of a list and for whether it goes on; empty for none."""
 
     next: str = ""
     more: str = ""
@@ -42,39 +42,39 @@ class PageJob(msgspec.Struct, array_like=True):
     html: str
     url: str
     plan: bytes
-    """`source` of the extraction plan: compiled where it is read, once."""
+    """Value of `source` of the extraction plan, which the parser compiles once per process."""
     container: str | None
-    """The one found on an earlier page."""
+    """Container that was recognised on an earlier page."""
     follow: bool
-    """Whether anybody asks where the page leads."""
+    """Whether the links of the page are needed."""
     is_apart: bool = False
-    """Read by a process that may be killed: deep pages and costly selectors are fine."""
+    """Whether the page is parsed by a process that may be killed: deep pages and costly selectors are allowed there."""
     content_type: str = ""
     marks: ListMarks = NO_MARKS
 
 
 class PageFacts(msgspec.Struct, array_like=True):
     title: str | None = None
-    """Where the page itself is asked for."""
+    """Title of the page, if the page itself is asked for."""
     links: PageLinks = msgspec.field(default_factory=PageLinks)
-    """As they are written, relative to `base`: most were met before, and need no parsing to know that."""
+    """Links as they are written, relative to `base`: most were seen before, which is known without parsing them."""
     base: str = ""
     next: list[str] = []
-    """Hrefs that the list's marks name."""
+    """Hrefs of the next page that the selectors of the list found."""
     goes_on: bool = True
     container: str | None = None
     records: list[dict[str, Any]] = []
     lists: dict[str, list[str]] = {}
-    """Where the page has no container."""
+    """Values per selector, if the page has no container."""
     data: dict[str, list[dict[str, Any]]] = {}
-    """Of the explicit form, by container."""
+    """Records of the explicit form per container."""
     page: dict[str, Any] = {}
-    """The page itself, where it is asked for."""
+    """Parts of the page itself, if they are asked for."""
     counts: Columns = {}
 
 
 class NeedsApart(Exception):
-    """The page is nested too deeply, or holds too much, to be read here."""
+    """Raised when a page is nested too deeply, or holds too much, to be parsed in this process."""
 
 
 def read(job: PageJob) -> PageFacts:
@@ -111,7 +111,10 @@ def read(job: PageJob) -> PageFacts:
 
 
 def _is_markup(job: PageJob) -> bool:
-    """What is said to be plain text has links only if it begins as a page does: the source of a manual has examples."""
+    """Return whether the text is parsed for links.
+
+    Plain text has links only if it begins as a page does: the source of a manual has links in its examples.
+    """
     if not job.content_type or job.content_type.endswith(("html", "xml")):
         return True
     return _BEGINNING.match(job.html[:_LOOK_AT_CHARS].lstrip("\ufeff \t\r\n")) is not None

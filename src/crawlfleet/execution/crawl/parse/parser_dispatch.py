@@ -1,4 +1,7 @@
-"""Where a page is read: small ones here, middle ones in a thread, large or costly ones in a process apart."""
+"""Parser dispatch: small pages are parsed in the event loop, larger ones in a thread, costly ones in a process.
+
+Large pages, and plans that are not plain, count as costly.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ from crawlfleet.execution.page_failures import PageFailed
 HERE_BYTES = 64 << 10
 THREAD_BYTES = 256 << 10
 SLOW_S, WARY_PAGES = 0.2, 100
-"""A small page that takes so much work was made to: the next ones are read where they hold nobody up."""
+"""Seconds after which a small page counts as made to be slow, and the number of pages affected by that.
+
+The next WARY_PAGES pages are parsed in a thread, where they hold up no other work.
+"""
 
 
 class PageReader:
@@ -27,12 +33,12 @@ class PageReader:
         self._plan = plan
         self._marks = marks
         self._apart = apart or Apart()
-        # Of its own: names that resolve slowly fill the loop's shared threads.
+        # The thread pool is separate: slow name resolution fills the loop's shared threads.
         self._thread = ThreadPoolExecutor(1, "page-reader")
         self._wary = 0
 
     async def read(self, fetched: Fetched, *, container: str | None, follow: bool) -> PageFacts:
-        """Raises PageFailed when the page cannot be read within its limits."""
+        """Parse a page. Raises PageFailed when it cannot be parsed within its limits."""
         size = len(fetched.body)
         html = text_of(fetched.body, fetched.charset)
         job = PageJob(
@@ -55,7 +61,7 @@ class PageReader:
         except (NeedsApart, MemoryError, SelectolaxError):
             return await self._apart.read(job)
         except Exception as exc:
-            # A page that we cannot read is our mistake, and no reason to lose all the others.
+            # A page that cannot be parsed is a mistake of the parser, and no reason to lose all the others.
             raise PageFailed("internal", f"{fetched.url}: cannot be read ({exc!r:.200})", permanent=True) from exc
 
     def _read_here(self, job: PageJob) -> PageFacts:

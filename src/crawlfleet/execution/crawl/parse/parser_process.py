@@ -1,4 +1,4 @@
-"""A process that reads large pages and runs costly selectors, so that neither can hold up the executions around it.
+"""The parser process parses large pages and runs costly selectors, so that they cannot hold up other executions.
 
 The child kills itself by an alarm when a page takes too long: no code of ours needs to run for that, and nothing is
 left behind when the parent is gone. Messages both ways: four bytes of length, then MessagePack.
@@ -26,7 +26,7 @@ _LENGTH = struct.Struct(">I")
 
 
 class Apart:
-    """The parent's side: one child, started when first needed, one page at a time."""
+    """The parent's side of the parser process: one child, started when first needed, one page at a time."""
 
     def __init__(self, limit_s: int = LIMIT_S) -> None:
         self._limit_s = limit_s
@@ -42,7 +42,8 @@ class Apart:
                 within = f"{self._limit_s} s and {MEMORY_BYTES >> 30} GiB"
                 raise PageFailed("parse", f"{job.url}: could not be read within {within}", permanent=True) from exc
             finally:
-                # Also when cancelled half way: the next page must not get this one's answer.
+                # The child is also ended when the call is cancelled half way: the next page must not get this one's
+                # answer.
                 if sys.exc_info()[0] is not None:
                     await self._end()
 

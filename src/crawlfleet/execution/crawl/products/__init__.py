@@ -1,1 +1,1 @@
-"""Products on pages: plans, offers, and reading them."""
+"""Products on pages: the extraction plan, offers, and the conversion of a page to a product."""

@@ -1,10 +1,10 @@
-"""A page to the product it sells: structured data first, selectors next. Pure.
+"""Product extraction converts a page to the product it sells: structured data first, selectors next. It is pure.
 
-Sources, in the order in which they are believed: JSON-LD, microdata, Open Graph, the task's selectors. Each field comes
-from the first that has it; price and currency come together. Where another source names another price or another
-availability, the attribute `conflicts` says so.
+Sources, in order of precedence: JSON-LD, microdata, Open Graph, the task's selectors. Each field comes from the first
+source that has it; price and currency come together. Where another source names another price or another availability,
+the attribute `conflicts` lists it.
 
-The id is the first there is of: sku, productID, GTIN, the user's selector, the path of the canonical URL.
+The id is the first that exists of: sku, productID, GTIN, the user's selector, the path of the canonical URL.
 
 A page with several products is a list, unless one of them names the page as its own address.
 """
@@ -44,7 +44,7 @@ _KNOWN = frozenset({"id", "title", "price", "currency", "availability", "brand",
 
 @dataclass(slots=True)
 class Said:
-    """What one source says."""
+    """The product data of one source."""
 
     source: str
     ids: dict[str, str] = field(default_factory=dict)
@@ -57,16 +57,16 @@ class Said:
 @dataclass(frozen=True, slots=True)
 class PageSaid:
     url: str
-    """Where the page came from in the end."""
+    """URL of the page after all redirects."""
     structured: Mapping[str, Any] = field(default_factory=dict)
     canonical: str | None = None
     title: str | None = None
     selected: Sequence[Mapping[str, Any]] = ()
-    """What the selectors found: a record per container."""
+    """Records that the selectors found, one per container."""
 
 
 def product_of(page: PageSaid) -> Product | None:
-    """None for a page that is not about one product."""
+    """Return the product of a page; None for a page that is not about one product."""
     addresses = _addresses(page)
     said: list[Said] = []
     for source in ("json_ld", "microdata"):
@@ -84,18 +84,18 @@ def product_of(page: PageSaid) -> Product | None:
 
 
 def shop_of(url: str) -> str:
-    """Whose product it is: the host, with its port where that is an unusual one; `www.` is no other shop."""
+    """Return the shop of a URL: the host, with its port if that is not the default; `www.` makes no other shop."""
     return target_of(url).removeprefix("www.")[: model.SHOP_CHARS]
 
 
 def url_id(page: PageSaid) -> str:
-    """The path of the page that the site itself calls the one, if it is one of its own."""
+    """Return an id from the path of the page's canonical URL, if that is on the same shop; else of its own URL."""
     named = canonical(page.canonical, page.url) if page.canonical else None
     url = named if named is not None and shop_of(named) == shop_of(page.url) else page.url
     path = f"/{url.split('/', 3)[3]}"
     if len(path) <= model.ID_CHARS:
         return path
-    # Long addresses differ at their ends.
+    # Long paths differ at their ends.
     return f"{path[: model.ID_CHARS - 33]}~{blake2b(path.encode(), digest_size=16).hexdigest()}"
 
 
@@ -143,7 +143,7 @@ def _conflicts(said: Iterable[Said], price: str | None, stock: str | None) -> di
 
 
 def _fitting(attributes: dict[str, Any]) -> dict[str, Any]:
-    """The longest are left out until the rest fits: a row has an end."""
+    """Leave out the longest attributes until the rest fits, because the size of a row is limited."""
     sizes = {name: len(repr(value)) + len(name) for name, value in attributes.items()}
     room = model.ATTRIBUTES_BYTES // 4
     while sum(sizes.values()) > room:
@@ -158,12 +158,12 @@ def _addresses(page: PageSaid) -> set[str]:
 
 
 def _plain(url: str) -> str:
-    """By its path: the same page over http, https, with www. and with a slash at the end."""
+    """Return a form that is equal for the same page over http, https, with www. and with a slash at the end."""
     return f"{shop_of(url)}/{url.split('/', 3)[3] if url.count('/') > 2 else ''}".rstrip("/").lower()
 
 
 def _products(thing: Any) -> Iterator[Mapping[str, Any]]:
-    """The thing itself, or what it says that it is about."""
+    """Yield the thing itself if it is a product, or the products that it names as its subject."""
     if not isinstance(thing, Mapping):
         return
     if _is_product(thing):
@@ -173,7 +173,7 @@ def _products(thing: Any) -> Iterator[Mapping[str, Any]]:
         held = thing.get(name)
         for one in held if isinstance(held, list) else [held]:
             if isinstance(one, Mapping) and _is_product(one):
-                # An offer of a product says what the product does not.
+                # The offer around a product has the price that the product lacks.
                 yield one if name != "itemOffered" or "offers" in one else {**one, "offers": thing}
 
 
@@ -189,7 +189,7 @@ def _the_one(things: Sequence[Mapping[str, Any]], addresses: set[str], base: str
     if len(things) == 1:
         return things[0]
     own = [thing for thing in things if not addresses.isdisjoint(_own_addresses(thing, base))]
-    # Said twice is said once more.
+    # The same product may be described twice on its page.
     if own and len({first_text(thing.get("name")) for thing in own}) == 1:
         return own[0]
     return None
@@ -264,14 +264,17 @@ def _of_graph(graph: Mapping[str, Any], base: str) -> Said | None:
 
 
 def _of_selectors(records: Sequence[Mapping[str, Any]], base: str) -> Said | None:
-    """Only where they find one product, with a title and something to know it or buy it by."""
+    """Return the product data of selectors.
+
+    They count only if they find one product, with a title and something to identify it or buy it by.
+    """
     if len(records) != 1:
         return None
     record = records[0]
     title, identity = first_text(record.get("title")), first_text(record.get("id"))
     said = record.get("price")
     if isinstance(said, Mapping):
-        # Read as a price when it was taken from the page.
+        # The value was converted to a price when it was extracted from the page.
         price, sign = price_in(first_text(said.get("amount")))
         sign = first_text(said.get("currency")) or None
     else:

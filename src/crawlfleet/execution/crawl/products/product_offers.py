@@ -1,4 +1,4 @@
-"""What a product costs and whether it can be had, as schema.org says it in its many ways. Pure."""
+"""Product offers: price and availability of a product, in the many forms that schema.org allows. It is pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _STOCK = {
     "pending": "preorder",
 }
 _RANK = ("in_stock", "limited", "in_store_only", "preorder", "backorder")
-"""Of several offers, the one that a customer would take."""
+"""Availabilities in the order in which a customer would choose among several offers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class Offered:
     price: str | None = None
     currency: str | None = None
     price_max: str | None = None
-    """Where offers differ."""
+    """Highest price, where offers differ."""
     availability: str | None = None
 
 
 def offered(thing: Mapping[str, Any]) -> Offered:
-    """Of several offers the lowest price, and the best that is said of the stock."""
+    """Return the lowest price of all offers, and their best availability."""
     prices: list[tuple[Decimal, str, str | None]] = []
     currency: str | None = None
     stocks: list[str] = []
@@ -71,7 +71,7 @@ def offered(thing: Mapping[str, Any]) -> Offered:
 
 
 def _offers(thing: Mapping[str, Any], depth: int) -> Iterator[Mapping[str, Any]]:
-    """Offers, offers in offers, specifications of prices, and the offers of variants."""
+    """Yield offers, offers in offers, price specifications, and the offers of variants."""
     if depth == 0:
         return
     for name in ("offers", "priceSpecification", "hasVariant"):
@@ -83,7 +83,7 @@ def _offers(thing: Mapping[str, Any], depth: int) -> Iterator[Mapping[str, Any]]
 
 
 def price_in(value: Any) -> tuple[str | None, str | None]:
-    """Amount and currency, from a number, a machine's text or a person's."""
+    """Return amount and currency of a number, or of a text written for machines or for people."""
     if isinstance(value, bool) or value is None:
         return None, None
     text = first_text(value)[:_PRICE_CHARS]
@@ -94,7 +94,7 @@ def price_in(value: Any) -> tuple[str | None, str | None]:
 
 
 def amount_of(text: str) -> str | None:
-    """In one spelling: 1299 and 12.50, so that 12.5 is no other price. A price below nothing is none."""
+    """Return an amount in one spelling: 1299 and 12.50, so that 12.5 is no other price; None for a negative price."""
     try:
         value = Decimal(text)
     except InvalidOperation:
@@ -111,13 +111,13 @@ def currency_of(text: str) -> str | None:
 
 
 def availability_of(text: str) -> str | None:
-    """`https://schema.org/InStock`, `in stock` and `instock` are one word."""
+    """Return the availability as one word: `https://schema.org/InStock`, `in stock` and `instock` are the same."""
     word = re.sub(r"[\W_]", "", text.rpartition("/")[2].rpartition("#")[2]).lower()
     return _STOCK.get(word, word[:WORD_CHARS]) or None
 
 
 def first_text(value: Any, depth: int = _DEPTH) -> str:
-    """Of whatever stands where a text is meant: empty for none."""
+    """Return the first text in any value that stands in place of a text; empty for none."""
     match value:
         case str():
             return tidy(value)

@@ -1,4 +1,4 @@
-"""What a task of the shop family asks of pages, in the terms of the crawl that runs it."""
+"""The product plan translates a task of the shop family to the extraction parameters of the crawl that runs it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from crawlfleet.execution.crawl.parse.page_parser import PageFacts
 from crawlfleet.execution.crawl.products.product import PageSaid
 
 CONTAINER = "product"
-"""The name of the selector of the element that is one product; without it the page is one."""
+"""Name of the selector of the element that is one product; without it the page is one."""
 _USUAL: Mapping[str, Mapping[str, str]] = {"price": {"type": "price"}, "image": {"attribute": "src"}}
 
 
 def extraction(selectors: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The parameters of extraction: structured data always, the task's selectors as fields of one container."""
+    """Return the extraction parameters: structured data always, the task's selectors as fields of one container."""
     asked: dict[str, Any] = {"page": ["structured", "metadata"]}
     fields = {name: _field(name, said) for name, said in (selectors or {}).items() if name != CONTAINER}
     if fields:
@@ -25,7 +25,7 @@ def extraction(selectors: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def problems(selectors: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """What is wrong with selectors, each by the name the task has for it."""
+    """Return what is wrong with selectors, each by the name the task has for it."""
     found = []
     for problem in problems_of(extraction(selectors)):
         path = problem.path.removeprefix(f"extract.{CONTAINER}.")

@@ -1,1 +1,1 @@
-"""What a crawl keeps besides items: page notes and WARC archives."""
+"""Records that a crawl keeps besides items: page notes and WARC archives."""

@@ -1,8 +1,8 @@
-"""What a crawl notes of each page, for people and for the crawl that comes after it.
+"""Page notes: what a crawl records of each page, for people and for the next crawl of the site.
 
 A note is an item of its own kind: `_page` is the URL, with status, depth, size, ETag, Last-Modified and a hash of the
-bytes. A crawl that is told of an earlier one asks for pages on the condition that they have changed, and says of each
-what has become of it.
+bytes. A crawl that names an earlier one requests pages on the condition that they have changed (conditional requests),
+and notes for each how it compares: new, changed, unchanged, gone or failed.
 """
 
 from __future__ import annotations
@@ -19,18 +19,20 @@ from crawlfleet.execution.page_failures import PageFailed
 
 MARK = "_page"
 PAGES = 500_000
-"""Of an earlier crawl that are remembered."""
+"""Limit on pages of an earlier crawl that are remembered."""
 SHOWN = 100
 NEW, CHANGED, UNCHANGED, GONE = "new", "changed", "unchanged", "gone"
 FAILED = "failed"
-"""Nobody knows what is behind it. It is noted with what was known of it before, as the pages that link to it may not
-be read the next time."""
+"""Change of a page that failed, so that its content is unknown.
+
+It is noted with what was known of it before, as the pages that link to it may not be read the next time.
+"""
 _CHARS = 1_000
-"""Of a header that is noted."""
+"""Limit on characters of a header that is noted."""
 
 
 class Was(NamedTuple):
-    """A page as the earlier crawl found it."""
+    """The note of a page in the earlier crawl."""
 
     depth: int
     etag: str
@@ -39,14 +41,14 @@ class Was(NamedTuple):
 
 
 class Earlier:
-    """The pages of an earlier crawl, by URL."""
+    """The page notes of an earlier crawl per URL."""
 
     def __init__(self) -> None:
         self.pages: dict[str, Was] = {}
         self.is_cut = False
 
     def add(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Items of any kind: those that are notes on pages which were there are kept."""
+        """Add the notes among items of any kind, except for notes of pages that were gone."""
         for record in records:
             url = record.get(MARK)
             if not isinstance(url, str) or record.get("change") == GONE:
@@ -72,11 +74,11 @@ class PageBook:
         self.shown: dict[str, list[str]] = {}
 
     def known(self) -> list[tuple[str, int]]:
-        """Pages of the earlier crawl, and how far from the start they were."""
+        """Return the pages of the earlier crawl, each with its depth from the start."""
         return [] if self._earlier is None else [(url, was.depth) for url, was in self._earlier.pages.items()]
 
     def conditions(self, url: str) -> dict[str, str]:
-        """Headers that ask for the page only if it has changed."""
+        """Return the headers that request the page only if it has changed."""
         was = None if self._earlier is None or self._keeps_unchanged else self._earlier.pages.get(url)
         if was is None:
             return {}
@@ -84,7 +86,7 @@ class PageBook:
         return {name: value for name, value in asked.items() if value}
 
     async def read(self, link: Link, fetched: Fetched) -> bool:
-        """Whether the page's items are to be kept."""
+        """Note a page that was read, and return whether its items are to be kept."""
         was = None if self._earlier is None else self._earlier.pages.get(fetched.url)
         if fetched.status == 304 and was is not None:
             hashed, etag, modified = was.hash, fetched.etag or was.etag, fetched.last_modified or was.last_modified
@@ -107,7 +109,7 @@ class PageBook:
         return self._keeps_unchanged or not is_same
 
     def failed(self, link: Link, failure: PageFailed) -> None:
-        """One that answers 404 or 410 is gone; of any other failure nobody knows what is behind it."""
+        """Note a failed page; one that answers 404 or 410 is gone, and of any other the content is unknown."""
         if failure.status not in {404, 410}:
             self._left.discard(link.url)
             self.put_failed(link, self._failure(link, failure))
@@ -116,7 +118,11 @@ class PageBook:
         self._failed.append(note)
 
     async def finish(self, *, is_whole: bool) -> None:
-        """Pages of the earlier crawl that were not met again are gone, if there was time to meet them."""
+        """Write the notes of failed pages.
+
+        If the crawl is whole, note the pages of the earlier crawl that were not found again as gone: there was time to
+        find them.
+        """
         for note in self._failed:
             await self.put(None, note)
         if is_whole:
@@ -133,7 +139,7 @@ class PageBook:
         return {MARK: link.url, "change": FAILED, "status": failure.status, **known._asdict()}
 
     async def put(self, link: Link | None, note: Mapping[str, Any]) -> None:
-        """`link`: what led to the page; None for one that is gone."""
+        """Write a note; `link` is the link that led to the page, None for a page that is gone."""
         await self._emit(note)
 
     async def _note(self, link: Link | None, url: str, note: Mapping[str, Any], change: str) -> None:

@@ -1,8 +1,8 @@
-"""Answers of sites as they came, for the archive: records of WARC 1.1, each compressed by itself.
+"""The WARC writer archives answers of sites as they came: records of WARC 1.1, each compressed by itself.
 
-A page is a response with the request that asked for it, or a revisit where an earlier page of this crawl had the same
-content. Bodies are archived as they were read, without the encoding they had on the way: what a site said of that
-stands under another name (`X-Crawler-...`), as Common Crawl does it. What proves who we are is left out of requests.
+A page is a response with its request, or a revisit where an earlier page of this crawl had the same content. Bodies are
+archived as they were read, without the encoding they had on the way: the headers about that encoding are renamed
+(`X-Crawler-...`), as Common Crawl does it. Credentials are left out of requests.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from crawlfleet.wire.warc import Header, header_lines, line, record
 from crawlfleet.wire.warc import digest as digest_of
 
 PAGE_BYTES = 4_000_000
-"""Of one page; a longer one is cut there, and says so."""
+"""Limit on the size of one archived page; a longer one is cut there, and marked as truncated."""
 CRAWL_BYTES = 2 << 30
-"""Of one crawl, compressed; pages beyond it are counted, not kept."""
+"""Limit on the compressed size of one crawl's archive; pages beyond it are counted, not kept."""
 DIGESTS = 20_000
-"""Contents known for revisits."""
+"""Limit on digests of contents that are remembered for revisits."""
 SAME = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 _SECRET = frozenset({"authorization", "proxy-authorization", "cookie"})
 _RENAMED = frozenset({"content-encoding", "content-length", "transfer-encoding"})
@@ -56,7 +56,7 @@ def exchange_of(url: str, answer: Answer, body: bytes) -> Exchange:
 
 
 class Archive:
-    """Keeps what a crawl was answered, within its bounds."""
+    """Archives the answers that a crawl received, within its limits."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Archive:
         self._left_bytes = crawl_bytes
         self._now = now
         self._first: dict[str, tuple[str, str]] = {}
-        """By digest: the address and the date of the page that had it first."""
+        """URL and date of the page that had a content first, per digest."""
         self.pages = 0
         self.bytes = 0
         self.left_out = 0
@@ -80,7 +80,7 @@ class Archive:
         if self._left_bytes <= 0:
             self.left_out += 1
             return
-        # Compressing a page of megabytes would hold up every other fetch.
+        # Compressing a page of megabytes in the event loop would hold up every other fetch.
         records = await asyncio.to_thread(self._records, exchange)
         self._left_bytes -= len(records)
         self.pages += 1
@@ -103,7 +103,7 @@ class Archive:
             ("WARC-Payload-Digest", digest),
             ("Content-Type", "application/http; msgtype=response"),
         ]
-        # Of a page that was cut nobody knows whether all of it is the same.
+        # A page that was cut may differ from an equal one in the part that is missing.
         is_cut = len(body) < len(exchange.body)
         known = None if is_cut or not body else self._first.get(digest)
         if known is not None:

@@ -1,5 +1,8 @@
-"""The JSON schema of what `web_crawl` extracts. Wherever two forms are taken, each keyword speaks of one of them
-only: `anyOf` would say no more than that none fits."""
+"""The JSON schema of the extraction parameters of `web_crawl`.
+
+Wherever two forms are accepted, each keyword applies to one of them only: the error of `anyOf` would only be that none
+of them fits.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ SELECTORS: dict[str, Any] = {
     "description": "names and selectors, CSS or XPath; the one whose matches contain the others is the record",
     "minProperties": 1,
     "maxProperties": 50,
-    # Names that begin with _ are ours: _url is the page of an item.
+    # Names that begin with _ are reserved: _url is the page of an item.
     "propertyNames": _NAMES,
     "additionalProperties": _SELECTOR,
 }

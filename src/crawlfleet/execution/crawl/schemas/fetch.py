@@ -1,4 +1,4 @@
-"""The parameters of a crawl that say how pages are fetched, as JSON schema; apart from the code that they are for."""
+"""The JSON schema of the parameters for fetching pages; it stands apart from the code that uses them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The parameters of a crawl that say what is followed, as JSON schema.
+"""The JSON schema of the parameters for what a crawl follows.
 
-Apart from the code that they are for: every process lists the task types, only one that crawls needs the engine.
+It stands apart from the code that uses them: every process lists the task types, only one that crawls needs the engine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def _object(**properties: Any) -> dict[str, Any]:
 
 
 def follow_properties(url: dict[str, Any]) -> dict[str, Any]:
-    """`url` is what a URL looks like in this schema."""
+    """Return the properties; `url` is the schema of a URL."""
     deeper = {
         **_object(pattern=PATTERN, depth={"type": "integer", "minimum": 0, "maximum": 1_000}),
         "required": ["pattern"],

@@ -1,1 +1,1 @@
-"""One crawl over many nodes, as a member runs it: shared frontier, seeds, page notes."""
+"""A crawl over many nodes, as one member runs it: shared frontier, seeds, page notes."""

@@ -1,6 +1,6 @@
-"""A member of a crawl over many nodes: leases URLs, crawls them, reports them, until nothing is left.
+"""A member of a crawl over many nodes leases URL batches, crawls them and reports them, until nothing is left.
 
-While it works on one chunk it asks for the next, so that it need not wait for an answer between them. One chunk is
+While it works on one URL batch it asks for the next, so that it need not wait for an answer between them. One batch is
 reported at a time: its items go first, and then its report, which makes them count.
 """
 
@@ -19,9 +19,9 @@ from crawlfleet.model.crawl import CrawlUrl, UrlFlag
 from crawlfleet.wire.crawl import WAIT_MS, CrawlDown, CrawlUp
 
 AHEAD = 2
-"""Chunks it has at a time, with the one it works on."""
+"""Number of URL batches that a member holds at a time, with the one it works on."""
 LOOK_S = 1.0
-"""How often one that works asks for more when there was none."""
+"""Seconds after which a member that still works asks for more URLs, if there were none."""
 PAUSE_S = 0.05
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(CrawlDown).decode
@@ -60,7 +60,7 @@ class Member:
         self._crawl.wake()
 
     async def _exchange(self) -> bool:
-        """False once nothing is left to do."""
+        """Report one finished URL batch and lease the next; returns False once nothing is left to do."""
         frontier = self._frontier
         if len(frontier.held) >= self._ahead:
             await frontier.until_over()
@@ -71,7 +71,7 @@ class Member:
                 await self._emit(item)
             report = chunk.report(frontier.take_found())
         held = frontier.held
-        # Only one that has nothing to do is made to wait: others have to report.
+        # Only a member that has nothing to do waits in a long poll: the others have to report.
         up = CrawlUp(report, held, 0 if held else WAIT_MS)
         down = _decode(await self._master.report_crawl(_encode(up)))
         match down.state:
@@ -88,13 +88,16 @@ class Member:
             case _ if held:
                 await frontier.until_over(LOOK_S)
             case _:
-                # A master that stops does not park anybody.
+                # A master that stops does not hold long polls.
                 await asyncio.sleep(PAUSE_S)
         return True
 
     async def _close(self, number: int, one: CrawlUrl) -> None:
-        """Every page that anything led to was visited: those of the earlier crawl that were not met are visited now,
-        and those that are not met then either are gone."""
+        """Handle the closing URL: every page that any link led to was visited.
+
+        Pages of the earlier crawl that were not found are visited now, and those that are not found then either are
+        gone.
+        """
         chunk = Chunk(number, 0)
         unmet = [] if self._book is None else await self._book.unmet()
         if unmet and not one.tries:
@@ -102,7 +105,7 @@ class Member:
             chunk.again.append(one._replace(tries=1))
         else:
             for url, was in unmet:
-                # What only failed before was no page that could go.
+                # An entry without a hash only failed before: it was no page that could be gone.
                 if was.hash:
                     chunk.note(gone(url))
         self._frontier.end_closing(chunk)

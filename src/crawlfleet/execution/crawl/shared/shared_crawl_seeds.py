@@ -1,4 +1,4 @@
-"""What a crawl over many nodes begins with: its first URLs, its limits, and the parameters of its members."""
+"""The seeds of a crawl over many nodes: its first URLs, its limits, and the parameters of its members."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crawlfleet.execution.crawl.parse.extract.extraction_plan import BadPlan
 from crawlfleet.model.crawl import CrawlLimits, CrawlUrl, UrlFlag
 
 MEMBER = "spread"
-"""The parameter that makes a task a member: its URLs come from the crawl, not from its own start URLs."""
+"""Parameter that makes a task a member: its URLs come from the crawl, not from its own start URLs."""
 
 
 TOLD_URLS = 5
@@ -33,11 +33,14 @@ class Seeds:
     limits: CrawlLimits
     urls: list[CrawlUrl]
     parameters: dict[str, Any]
-    """Of each member."""
+    """Parameters of each member."""
 
 
 def seeds_of(parameters: Mapping[str, Any], members: int) -> Seeds:
-    """Of parameters that fit the schema of a crawl; raises BadCrawl for what cannot be crawled all the same."""
+    """Return the seeds for parameters that fit the schema of a crawl.
+
+    Raises BadCrawl for parameters that cannot be crawled all the same.
+    """
     if MEMBER in parameters:
         raise BadCrawl(MEMBER, "is set for the members of a crawl, not by hand")
     try:
@@ -62,7 +65,10 @@ def seeds_of(parameters: Mapping[str, Any], members: int) -> Seeds:
 
 
 def _member(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the start URLs one for each origin: they say whose pages are followed and who is told passwords."""
+    """Return the parameters of a member, with one start URL per origin.
+
+    The start URLs determine whose pages are followed, and which origins receive the credentials in them.
+    """
     said = [*([parameters["url"]] if "url" in parameters else []), *parameters.get("urls", [])]
     origins: dict[str, str] = {}
     for text in said:

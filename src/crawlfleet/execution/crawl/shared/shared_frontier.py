@@ -1,8 +1,8 @@
-"""The frontier of one member of a crawl over many nodes: what it was leased, and what it found on the way.
+"""The frontier of one member of a crawl over many nodes: the URLs it leased, and the URLs it found on the way.
 
-Its own links wait here; what they lead to is not visited from here but told with the next report, and every member gets
-its part of it. Telling early does no harm and telling twice costs nothing, so that what is found need not be kept by
-chunk. Figures and items are: they count with their chunk or not at all.
+Its own links wait here; the URLs they lead to are not visited from here but sent with the next report, and every member
+gets its part of them. Sending a URL early does no harm and sending it twice costs nothing, so that found URLs need not
+be kept per URL batch. Figures and items are kept so: they count with their batch or not at all.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from crawlfleet.model.crawl import CrawlUrl
 from crawlfleet.wire.crawl import ReportBody
 
 REMEMBERED = 200_000
-"""URLs of which a member knows by itself that they were told; the store knows all."""
+"""Limit on URLs that a member remembers to have reported; the store knows all of them."""
 _TAKEN = -1
 
 
 class Chunk:
-    """URLs that were leased together."""
+    """A URL batch: URLs that were leased together."""
 
     def __init__(self, number: int, urls: int) -> None:
         self.number = number
         self.open = urls
         self.items: list[Mapping[str, Any]] = []
-        """And notes on pages among them."""
+        """Items of the batch, with the page notes among them."""
         self.again: list[CrawlUrl] = []
         self._changes: Counter[str] = Counter()
         self._notes = 0
@@ -47,7 +47,7 @@ class Chunk:
             self._bytes += size
 
     def note(self, note: Mapping[str, Any]) -> None:
-        """On a page, for the crawl that comes after this one."""
+        """Add a page note, for the next crawl of the site."""
         self.items.append(note)
         self._notes += 1
         self._changes[note.get("change", "")] += 1
@@ -82,7 +82,7 @@ class SharedFrontier(Frontier):
 
     @property
     def held(self) -> list[int]:
-        """Chunks that are not reported yet."""
+        """Numbers of the URL batches that are not reported yet."""
         return [*(chunk.number for chunk in self._over), *self._chunks]
 
     def chunk(self, number: int) -> Chunk:
@@ -98,12 +98,12 @@ class SharedFrontier(Frontier):
             self.put_back(link)
 
     def end_closing(self, chunk: Chunk) -> None:
-        """One without pages, which is to be reported."""
+        """Queue a URL batch without pages for its report."""
         self._over.append(chunk)
         self._is_over.set()
 
     def take_over(self) -> Chunk | None:
-        """A chunk of which every URL was visited, to be reported."""
+        """Return a URL batch of which every URL was visited, to be reported."""
         return self._over.popleft() if self._over else None
 
     def take_found(self) -> list[CrawlUrl]:
@@ -111,7 +111,7 @@ class SharedFrontier(Frontier):
         return found
 
     async def until_over(self, within_s: float | None = None) -> None:
-        """Until there is a chunk to report."""
+        """Wait until there is a URL batch to report, at most `within_s` seconds."""
         if self._over:
             return
         self._is_over.clear()
@@ -152,15 +152,15 @@ class SharedFrontier(Frontier):
             self._found.append(url_of(one) if isinstance(one, Link) else CrawlUrl(url, rank - 1))
 
     def _forget_some(self) -> None:
-        """A member that forgets tells some URLs again, and the store passes them over."""
+        """Forget all known URLs at the limit: the member then reports some URLs again, and the store ignores them."""
         if len(self._known) >= self._most:
             self._known.clear()
 
 
 class ChunkItems(Gathered):
-    """Items by chunk, held until their chunk is reported.
+    """Items per URL batch, held until their batch is reported.
 
-    Page by page: what a page gives must not depend on which other pages the same member has seen.
+    They are made page by page: the items of a page must not depend on which other pages the same member has seen.
     """
 
     def __init__(self, frontier: SharedFrontier, plan: ExtractionPlan) -> None:

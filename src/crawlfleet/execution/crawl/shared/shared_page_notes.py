@@ -1,7 +1,7 @@
-"""What a member of a crawl over many nodes notes of pages: with their chunks, so that they count with them.
+"""Page notes of a member of a crawl over many nodes: they belong to its URL batches, and count with them.
 
-No member sees every page. Which pages of the earlier crawl were not met is found out when all others were visited, by
-whichever member is given that to do, from what all of them have reported.
+No member sees every page. Which pages of the earlier crawl were not found is determined when all others were visited,
+by the member that leases the closing URL, from the reports of all members.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from crawlfleet.execution.crawl.record.page_notes import GONE, MARK, Earlier, Pa
 from crawlfleet.execution.crawl.shared.shared_frontier import SharedFrontier
 
 OWN = "own"
-"""Instead of an earlier crawl's id: the one that the member takes part in."""
+"""Value in place of an earlier crawl's id, for the crawl that the member takes part in."""
 _ITEMS = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -34,7 +34,7 @@ class ChunkBook(PageBook):
         self._notes_of = notes_of
 
     def known(self) -> list[tuple[str, int]]:
-        """None: what links lead to comes first, as only then every page is known by its nearest way."""
+        """Return no pages: links come first, as only then every page is known by its shortest way."""
         return []
 
     async def put(self, link: Link | None, note: Mapping[str, Any]) -> None:
@@ -45,7 +45,7 @@ class ChunkBook(PageBook):
         self._frontier.chunk(link.chunk).note(note)
 
     async def unmet(self) -> list[tuple[str, Was]]:
-        """Pages of the earlier crawl of which no member has noted anything."""
+        """Return the pages of the earlier crawl of which no member has noted anything."""
         if self._earlier is None or self._notes_of is None:
             return []
         left = dict(self._earlier.pages)

@@ -48,7 +48,7 @@ class BatchProducts(Executor):
 
 
 def _child_details(urls: list[str], children: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One detail per URL, in the order of the URLs and of the children."""
+    """Return one detail per URL, in the order of the URLs and of the children."""
     endings = [
         (product_id, batch["reasons"].get(str(index), "did not complete"))
         for batch in children

@@ -29,7 +29,7 @@ URL = {
     "type": "string",
     "maxLength": 4_096,
     "description": "an http or https URL with a host",
-    # A scheme and a host; what else makes a URL is seen when it is read.
+    # The pattern requires a scheme and a host; the rest of the URL is checked when it is parsed.
     "pattern": r"^\s*[hH][tT][tT][pP][sS]?://([^/?#\s@]*@)?[^/?#\s@:]",
 }
 URLS_MAX = 10_000
@@ -153,7 +153,8 @@ class WebCrawl(Executor):
                     await crawl.run()
                 else:
                     batch_notes = book if isinstance(book, ChunkBook) else None
-                    # Records go up as they come: those between two reports are of one chunk if there is one at a time.
+                    # WARC records are sent as they come: those between two reports belong to one URL batch only if the
+                    # member holds one at a time.
                     ahead = AHEAD if archive is None else 1
                     await Member(
                         crawl, frontier, _require_master(context), context.item, batch_notes, ahead=ahead
@@ -186,7 +187,7 @@ def _build_plan(context: TaskContext) -> CrawlPlan:
     if not plan.urls:
         raise TaskError(plan.bad_urls[0], error="input", permanent=True)
     if context.parameters.get("spread", False):
-        # Limits and start URLs are kept by the master, for the whole crawl.
+        # The master keeps limits and start URLs for the whole crawl.
         return replace(plan, urls=(), max_pages=NO_LIMIT, is_default_limit=False, max_seconds=None, max_bytes=None)
     if plan.is_default_limit:
         context.log(f"no max_pages was given: {plan.max_pages} apply")
@@ -200,7 +201,7 @@ def _require_master(context: TaskContext) -> MasterLink:
 
 
 async def _open_page_notes(context: TaskContext, frontier: SharedFrontier | None) -> PageBook | None:
-    """The page notes of the crawl, if the parameters ask for them, with those of an earlier crawl if one is named."""
+    """Return the page notes, if the parameters ask for them, with those of an earlier crawl if one is named."""
     from crawlfleet.execution.crawl.record.page_notes import PageBook
     from crawlfleet.execution.crawl.shared.shared_page_notes import ChunkBook
 
@@ -240,7 +241,7 @@ def _change_metrics(context: TaskContext, book: PageBook | None) -> dict[str, An
 
 
 def select_proxies(context: TaskContext) -> ProxyWay | None:
-    """The proxies that the parameters name: a list of the task's own, or one of the node's pools."""
+    """Return the proxies that the parameters name: a list of the task's own, or one of the node's pools."""
     from crawlfleet.execution.process_state.proxy_pool import ProxyPool, ProxyWay
 
     settings = context.parameters.get("proxies")
@@ -263,7 +264,7 @@ def select_proxies(context: TaskContext) -> ProxyWay | None:
 
 @asynccontextmanager
 async def open_kept_cookies(context: TaskContext) -> AsyncIterator[CookieSession | None]:
-    """The cookie session that a master keeps for the crawl, if the parameters ask for it; else None."""
+    """Yield the cookie session that a master keeps for the crawl, if the parameters ask for it; else None."""
     from crawlfleet.execution.crawl.fetch.cookies import CookieSession, KeptCookies
 
     jar = context.parameters.get("keep_cookies", False)
@@ -278,7 +279,7 @@ async def open_kept_cookies(context: TaskContext) -> AsyncIterator[CookieSession
 
 
 def start_failure(plan: CrawlPlan, crawl: Crawl) -> TaskError:
-    """The error of a crawl that reached no start URL: a temporary one if there is any, so that the task is retried."""
+    """Return the error of a crawl that reached no start URL: a temporary one if there is any, to retry the task."""
     failures = sorted(crawl.start_failures, key=lambda failure: failure.permanent)
     if not failures:
         why = f"no start URL was reached within {plan.max_seconds:g} s"

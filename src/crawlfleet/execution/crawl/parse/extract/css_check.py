@@ -1,8 +1,8 @@
-r"""Whether a text is a CSS selector that lexbor can be given, and if not, what is wrong and where.
+r"""Checks whether a text is a CSS selector that is safe for lexbor, and if not, what is wrong and where.
 
-Given the wrong text lexbor does not only refuse: `:where(:lexbor-contains(1)x,:nth-last-of-type()\` ends the process,
-and this runs in masters. Lists inside :is() and :where() forgive their errors, and there it goes wrong. So brackets
-and strings are checked here first, and what is in brackets is checked alone, from the inside out, before the whole is.
+A wrong text is not always just refused by lexbor: `:where(:lexbor-contains(1)x,:nth-last-of-type()\` ends the process,
+and this runs in masters. Lists inside :is() and :where() are forgiving, and there it goes wrong. So brackets and
+strings are checked here first, and the text in brackets is checked alone, from the inside out, before the whole is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AT = re.compile(r" at (\d+)>?$")
 
 @lru_cache(maxsize=1_024)
 def css_problem(text: str) -> str | None:
-    """None for one that may be used."""
+    """Return what is wrong with a selector; None for one that may be used."""
     if not text.strip():
         return "is empty"
     if not text.isprintable() and not re.fullmatch(r"[^\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]*", text):
@@ -46,7 +46,7 @@ class _Wrong(Exception):
 
 
 def _brackets(text: str) -> list[tuple[int, int]]:
-    """Where the insides of round brackets begin and end, inner ones first."""
+    """Return where the insides of round brackets begin and end, inner ones first."""
     found: list[tuple[int, int]] = []
     open_at: list[int] = []
     for at, char in _outside_strings(text):
@@ -104,7 +104,7 @@ def _call_problem(text: str, start: int, end: int) -> str | None:
 
 
 def _parts(text: str) -> Iterator[tuple[int, str]]:
-    """The parts between commas that are in no brackets themselves."""
+    """Yield the parts between commas that are in no brackets themselves."""
     depth, begin = 0, 0
     for at, char in _outside_strings(text):
         depth += (char in "([") - (char in ")]")
@@ -123,7 +123,7 @@ def _is_taken(text: str) -> bool:
 
 
 def _said(text: str) -> str:
-    """What cssselect says, which says where; of what it would take, the part that is not taken."""
+    """Return the error of cssselect with its position; where it finds none, the part that lexbor refuses."""
     for at, part in _parts(text):
         if not _is_taken(part):
             try:

@@ -1,4 +1,4 @@
-"""Dates as pages write them, to ISO 8601; one that could be two days stays the text it is, and says so."""
+"""Dates of pages are converted to ISO 8601; a date that could be two days keeps its text, marked as `Ambiguous`."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ _RFC = re.compile(r"(?:[A-Za-z]{3},?\s)?\d{1,2}[ -][A-Za-z]{3}[ -]\d{2,4} \d\d:\
 
 
 class Ambiguous(str):
-    """A date whose day and month cannot be told apart: the text as it was."""
+    """The text of a date whose day and month cannot be distinguished."""
 
 
 def date_of(text: str, *, day_first: bool | None = None) -> str | None:
-    """ISO 8601: a day, or an instant where the text has a time (with the offset that it names)."""
+    """Return a date in ISO 8601: a day, or an instant where the text has a time (with the offset that it names)."""
     text = " ".join(plain(text).split()).strip(" .,")
     if not any(char.isdigit() for char in text):
         return None
@@ -88,11 +88,11 @@ def _year_last(text: str, found: re.Match[str], day_first: bool | None) -> str |
     one, mark, two, year = found[1], found[2], found[3], found[4]
     time = found.groups()[4:]
     if len(year) == 2:
-        # 03.05.24 has three readings; who knows the page says which, and then this century is meant.
+        # 03.05.24 has three readings; the field's option decides, and then this century is meant.
         if day_first is None:
             return Ambiguous(text)
         year = f"20{year}"
-    # With dots the day comes first everywhere; with strokes half of the world does the one, half the other.
+    # With dots the day comes first everywhere; with slashes half of the world does the one, half the other.
     if day_first is None and mark == ".":
         day_first = True
     if day_first is None:

@@ -1,4 +1,4 @@
-"""A page as a tree, in two readings with one face: lexbor for CSS (fast), libxml2 where XPath is asked for."""
+"""The DOM of a page, with one interface and two parsers: lexbor for CSS (fast), libxml2 where XPath is needed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from crawlfleet.execution.crawl.parse.extract.selectors import Selector
 TEXT_CHARS = 10_000
 HTML_CHARS = 100_000
 DEEP = 100
-"""Levels; pages of people have twenty."""
+"""Number of levels from which a DOM counts as deep; pages that people write have twenty."""
 _TAG_AND_ATTRIBUTES = attrgetter("tag", "attributes")
 _DEEPER = " > ".join(["*"] * (DEEP + 1))
 
 
 class Found(str):
-    """What XPath computed (`count(//a)`), and where it was asked: an element, or None for the page."""
+    """A value that XPath computed (`count(//a)`), with the element it was evaluated on; None for the page."""
 
     element: Any = None
 
@@ -32,9 +32,9 @@ class Found(str):
 
 
 class Tree(Protocol):
-    """A match is an element, or a text that XPath found in one (and that knows which: `getparent`)."""
+    """The interface of a DOM. A match is an element, or a text that XPath found in one (see `getparent`)."""
 
-    # Plain functions of the libraries rather than methods: they are called for every match and every step up.
+    # These are functions of the libraries and not methods: they are called for every match and every step up.
     @property
     def key(self) -> Callable[[Any], Hashable]: ...
 
@@ -47,12 +47,14 @@ class Tree(Protocol):
     def select(self, selector: Selector) -> list[Any]: ...
 
     def select_in(self, selector: Selector, element: Any | None) -> list[Any]:
-        """An XPath as seen from an element, or a simple selector in it (or that it matches); from the top where there
-        is none."""
+        """Evaluate an XPath from an element, or find a simple selector in it (or that it matches).
+
+        Without an element, the search begins at the top.
+        """
         ...
 
     def css(self, text: str) -> list[Any]:
-        """Elements by a selector of ours."""
+        """Return the elements that match a selector of this package (not of a user)."""
         ...
 
     def first(self, text: str) -> Any | None: ...
@@ -64,7 +66,7 @@ class Tree(Protocol):
     def attribute(self, element: Any, name: str) -> str | None: ...
 
     def linked(self, most: int) -> tuple[Iterable[tuple[str, Mapping[str, str | None]]], int]:
-        """Tag and attributes of every element that has a href; and how many there are beyond `most`."""
+        """Return tag and attributes of every element that has a href, and how many there are beyond `most`."""
         ...
 
     def tagged(self, tag: str) -> list[Any]: ...
@@ -75,7 +77,7 @@ class Tree(Protocol):
 def tidy(text: str, most: int = TEXT_CHARS) -> str:
     if len(text) > most:
         text = text[: 4 * most]
-    # No store of text takes NUL, and no reader of it misses one.
+    # No store accepts NUL in text, and no reader misses it.
     return " ".join((text.replace("\0", "") if "\0" in text else text).split())[:most]
 
 
@@ -84,11 +86,11 @@ def text_of(tree: Tree, match: Any) -> str:
 
 
 def around(tree: Tree, match: Any) -> Any | None:
-    """The innermost element that a match is inside of."""
+    """Return the innermost element that contains a match."""
     if not isinstance(match, str):
         return tree.parent(match)
     element = match.getparent()  # type: ignore[attr-defined]
-    # Text behind an element belongs to the one that both are in.
+    # Text that follows an element belongs to the parent of both.
     return element.getparent() if element is not None and getattr(match, "is_tail", False) else element
 
 
@@ -101,8 +103,10 @@ Find = Callable[[str, LexborNode], list[LexborNode]]
 
 
 class _Matchers(threading.local):
-    """What matches selectors: one for all pages of a thread. Every page would else make its own, for a tenth of what
-    it takes to be parsed."""
+    """The CSS matcher of a thread, shared by all of its pages.
+
+    A matcher per page would take a tenth of the time of parsing it.
+    """
 
     def __init__(self) -> None:
         self.renew()
@@ -122,7 +126,7 @@ def _found(find: Find, text: str, below: LexborNode | None) -> list[LexborNode]:
     try:
         return find(text, below)
     except BaseException:
-        # Who knows where it stopped: there may have been no memory left.
+        # The state of the matcher is unknown after an exception: there may have been no memory left.
         _matchers.renew()
         raise
 
@@ -133,7 +137,7 @@ class LexborTree:
     raw_text = staticmethod(methodcaller("text"))
 
     def __init__(self, html: str) -> None:
-        # What a browser copies into `<selectedcontent>` stands in its option already.
+        # The content that a browser copies into `<selectedcontent>` is in its option already.
         self._html = LexborHTMLParser(html, options=LexborDocumentOptions.WO_EVENTS)
 
         self._top = self._html.root
@@ -163,7 +167,7 @@ class LexborTree:
 
     def attribute(self, element: LexborNode, name: str) -> str | None:
         attributes = element.attributes
-        # `<a href>` has the attribute, with nothing in it.
+        # `<a href>` has the attribute without a value.
         return (attributes[name] or "") if name in attributes else None
 
     def linked(self, most: int) -> tuple[Iterable[tuple[str, Mapping[str, str | None]]], int]:
@@ -178,13 +182,13 @@ class LexborTree:
 
 
 class XPathTree:
-    # lxml keeps one object per element while somebody holds it, and matches hold theirs.
+    # lxml keeps one object per element while it is referenced, and matches reference theirs.
     key = staticmethod(lambda element: element)
     parent = staticmethod(methodcaller("getparent"))
     raw_text = staticmethod(lambda element: "".join(element.itertext(with_tail=False)))
 
     def __init__(self, html: str) -> None:
-        # libxml2 stops at 256 levels of its own accord, unless told that huge trees are fine.
+        # libxml2 stops at 256 levels by itself, unless `huge_tree` is set.
         parser = etree.HTMLParser(encoding="utf-8", no_network=True, huge_tree=False)
         root = etree.fromstring(html.replace("\0", "").encode("utf-8", "replace") or b"<html/>", parser)
         self._root = etree.Element("html") if root is None else root
@@ -195,7 +199,7 @@ class XPathTree:
     def select_in(self, selector: Selector, element: Any | None) -> list[Any]:
         found = selector.xpath(self._root if element is None else element)
         if isinstance(found, list):
-            # Namespaces are found as pairs.
+            # XPath returns namespaces as pairs.
             return [one for one in found if not isinstance(one, tuple)]
         value = Found(_shown(found))
         value.element = element
@@ -241,7 +245,10 @@ def _translated(text: str) -> Any:
 
 
 class Nearest:
-    """Which of some elements an element is, or is in. Remembers, so that a deep page costs one walk, not many."""
+    """Finds the nearest of some elements that contains an element or is it.
+
+    It caches the way up, so that a deep page costs one walk, not many.
+    """
 
     def __init__(self, tree: Tree, elements: Mapping[Hashable, Any]) -> None:
         self._tree = tree
@@ -263,7 +270,7 @@ class Nearest:
                 nearest = known[key]
                 break
             path.append(key)
-            # Held, as a key is one's own only for as long as its element is there.
+            # The element is referenced here, because its key is unique only for as long as it exists.
             self._held.append(element)
             element = parent_of(element)
         for key in path:
@@ -271,5 +278,5 @@ class Nearest:
         return nearest
 
     def above(self, key: Hashable) -> Hashable | None:
-        """The next one that has it inside."""
+        """Return the key of the next of the elements that contains this one."""
         return self.key(self._tree.parent(self._elements[key]))

@@ -1,4 +1,4 @@
-"""A task's parameters to a plan, compiled once; or everything that is wrong with them, each by name and place.
+"""The extraction plan is compiled once from a task's parameters; every problem is reported by name and place.
 
 selectors  {"product": "div.product", "title": "h2.title"}     the flat form
 extract    {"products": {"container": ..., "fields": {...}}}   containers with fields, over HTML or JSON
@@ -24,7 +24,7 @@ from crawlfleet.scheduling.flows.expressions import Expression, InvalidExpressio
 
 PATTERN_BYTES = 1 << 20
 EXTRACTION = ("selectors", "extract", "page")
-"""The parameters that are read here."""
+"""Names of the parameters that are compiled here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class BadPlan(Exception):
 class Field:
     name: str
     path: str
-    """By which it is counted: `products.price`."""
+    """Path under which the field is counted: `products.price`."""
     selector: Selector | None
-    """None: the container itself."""
+    """Selector of the field; None for the container itself."""
     expression: Expression | None
     attribute: str | None
     is_html: bool
@@ -61,11 +61,11 @@ class Container:
     name: str
     path: str
     selector: Selector | None
-    """None: the page is the one record."""
+    """Selector of the container; None if the page is the one record."""
     expression: Expression | None
-    """Over JSON, in which case the fields are expressions, too."""
+    """Expression over JSON, in which case the fields are expressions, too."""
     script: Selector | None
-    """Where in an HTML page the JSON is."""
+    """Selector of the script in an HTML page that holds the JSON."""
     fields: tuple[Field, ...]
     nested: tuple[Container, ...]
     is_required: bool
@@ -74,17 +74,17 @@ class Container:
 @dataclass(frozen=True, slots=True)
 class ExtractionPlan:
     source: bytes
-    """The parameters, by which another process compiles the same."""
+    """Parameters in JSON, from which another process compiles the same plan."""
     flat: SelectorSet
     containers: tuple[Container, ...]
     page: frozenset[str]
     by_xpath: bool
-    """One XPath among them, and all are matched that way, on one tree."""
+    """Whether any selector is an XPath: then all are matched as XPath, on one DOM."""
     is_plain: bool
-    """Small pages may be read beside other work."""
+    """Whether small pages may be parsed in the process of other work."""
     descents: int
     has_json: bool
-    """Something is taken from pages that are JSON."""
+    """Whether records are extracted from pages that are JSON."""
 
     @property
     def is_empty(self) -> bool:
@@ -96,14 +96,14 @@ class ExtractionPlan:
 
 
 def plan_of(parameters: Mapping[str, Any]) -> ExtractionPlan:
-    """Raises BadPlan. Parameters that it does not know are left alone."""
+    """Compile the plan of a task. Raises BadPlan. Unknown parameters are ignored."""
     return compiled(msgspec.json.encode({name: parameters[name] for name in EXTRACTION if name in parameters}))
 
 
 @lru_cache(maxsize=64)
 def compiled(source: bytes) -> ExtractionPlan:
     asked = msgspec.json.decode(source)
-    # The schema that a submit was checked against may be another node's, of another version.
+    # The schema that the submission was checked against may come from a node of another version.
     if wrong := [Problem(_path(error), _said(error.message)) for error in _shape().iter_errors(asked)]:
         raise BadPlan(wrong)
     return _Compiler(asked).plan(source)
@@ -116,7 +116,7 @@ def _shape() -> jsonschema_rs.Validator:
 
 
 def _said(message: str) -> str:
-    """The value stands first in it, and what is wrong with it last."""
+    """Shorten a message in its middle: it begins with the value, and ends with what is wrong with it."""
     return message if len(message) <= 300 else f"{message[:100]}...{message[-200:]}"
 
 
@@ -125,7 +125,7 @@ def _path(error: jsonschema_rs.ValidationError) -> str:
 
 
 def problems_of(parameters: Mapping[str, Any]) -> list[Problem]:
-    """At submit: what the schema cannot say."""
+    """Return the problems that the schema cannot express, for the check at submission."""
     try:
         plan_of(parameters)
     except BadPlan as exc:
@@ -164,7 +164,7 @@ class _Compiler:
             containers=tuple(containers),
             page=page,
             by_xpath=self._by_xpath,
-            # The readable text of a page takes twenty times what the rest does.
+            # The main text of a page takes twenty times as long as all the rest.
             is_plain=all(selector.is_plain for selector in self._selectors) and page.isdisjoint({"text", "markdown"}),
             descents=max((selector.descents for selector in self._selectors), default=0),
             has_json=any(one.expression is not None and one.script is None for one in containers),
@@ -235,7 +235,7 @@ class _Compiler:
             is_html=kind == "html",
             is_list=bool(asked.get("all", False)),
             pattern=self._pattern(asked["regex"], f"{at}.regex") if "regex" in asked else None,
-            # Without text there is nothing to convert; what JSON has stays what it is.
+            # Only text is converted; other values of JSON stay as they are.
             convert=converter(kind, asked),
             default=asked.get("default"),
             is_required=bool(asked.get("required", False)),
@@ -283,6 +283,6 @@ def _selectors_in(asked: Mapping[str, Any]) -> Iterator[str]:
             yield from (spec[key] for key in ("container", "script", "selector") if key in spec)
             is_json = "json" in spec
             inner = spec.get("fields", {}).values()
-            # A short field is a selector, or, where the container is JSON, an expression.
+            # A field in short form is a selector, or, where the container is JSON, an expression.
             yield from (one for one in inner if isinstance(one, str) and not is_json)
             level.extend(one for one in inner if isinstance(one, Mapping))

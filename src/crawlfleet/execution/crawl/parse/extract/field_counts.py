@@ -1,4 +1,4 @@
-"""What each field found: counts that are added up over pages, executions and shards, and read at the end."""
+"""Field counts: what each field found, added up over pages, executions and shards, and reported at the end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 Columns = dict[str, list[int]]
-"""By the path of a field (`products.price`): matches, records, filled, type errors, ambiguous, dropped."""
+"""Counts per path of a field (`products.price`): matches, records, filled, type errors, ambiguous, dropped."""
 NAMES = ("matches", "records", "filled", "type_errors", "ambiguous", "dropped")
 NEVER = "never matched on "
 NAMED = 20
@@ -22,13 +22,13 @@ def column(columns: Columns, path: str) -> list[int]:
 
 
 def add(total: Columns, more: Mapping[str, list[int]]) -> None:
-    """In any order, and however the pages were split, the same comes out."""
+    """Add counts to a total; the sum is the same in any order, and however the pages were split."""
     for path, counted in more.items():
         total[path] = list(map(operator.add, column(total, path), counted))
 
 
 def report(columns: Mapping[str, list[int]]) -> dict[str, dict[str, Any]]:
-    """For people, and to be merged again: `merged` takes a list of these."""
+    """Return the counts in the form for people, which `merged` can add up again."""
     return {path: _told(counted) for path, counted in columns.items()}
 
 

@@ -1,7 +1,7 @@
 """The flat form of selectors: `{"product": "div.product", "title": "h2.title", "price": "span.price"}`.
 
-The selector whose matches contain the others is the container, and each of its matches is a record with the others
-as fields and, as `url`, the first link in it. Without a container every selector gives a list.
+The selector whose matches contain the others is the container, and each of its matches is a record with the others as
+fields and, as `url`, the first link in it. Without a container every selector gives a list.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from crawlfleet.execution.crawl.parse.extract.field_counts import FILLED, MATCHE
 from crawlfleet.execution.crawl.parse.extract.selectors import SelectorSet, is_xpath
 
 _LINK = re.compile(r"^[^.#\[:]*\*|^[.#\[:]|^a(?![\w-])|>a(?![\w-])", re.IGNORECASE)
-"""The last step of a selector that may match a link itself: `a.card`, `.card`, `*`."""
+"""Pattern for the last step of a selector that may match a link itself: `a.card`, `.card`, `*`."""
 LIST_VALUES = 1_000
-"""Of one selector and page, where there is no container."""
+"""Limit on values of one selector on one page without a container."""
 Matches = Mapping[str, Sequence[Any]]
 
 
@@ -26,7 +26,7 @@ def matches(tree: Tree, selectors: SelectorSet) -> dict[str, list[Any]]:
 
 
 def container(tree: Tree, found: Matches) -> str | None:
-    """The selector that has all others with any match inside its own; the first one named, should several."""
+    """Return the selector whose matches contain matches of all others that match at all; the first of several."""
     present = [name for name, its in found.items() if its]
     if len(present) < 2:
         return None
@@ -45,7 +45,7 @@ def container(tree: Tree, found: Matches) -> str | None:
 
 
 def records(tree: Tree, selectors: SelectorSet, found: Matches, container: str) -> list[dict[str, Any]]:
-    """One record per match of the container, in the order of the page."""
+    """Return one record per match of the container, in the order of the page."""
     fields = [name for name in found if name != container]
     elements = {tree.key(match): match for match in found[container] if not isinstance(match, str)}
     made: dict[Hashable, dict[str, Any]] = {key: dict.fromkeys(fields) for key in elements}
@@ -53,7 +53,7 @@ def records(tree: Tree, selectors: SelectorSet, found: Matches, container: str) 
     for name in fields:
         for match in found[name]:
             owner = nearest.key(around(tree, match))
-            # The first in the record counts, as the first link does.
+            # The first match in the record counts, as the first link does.
             if owner is not None and made[owner][name] is None:
                 made[owner][name] = text_of(tree, match)
     if "url" not in fields and made:
@@ -62,24 +62,24 @@ def records(tree: Tree, selectors: SelectorSet, found: Matches, container: str) 
 
 
 def _links(tree: Tree, selectors: SelectorSet, container: str) -> list[Any]:
-    """At least those that are in containers, or are one."""
+    """Return at least the links that are in containers, or are one."""
     text = next(selector.text for selector in selectors.selectors if selector.name == container)
     is_link = _LINK.search(text.rpartition(" ")[2]) is not None
     if is_xpath(text) or "," in text or is_link:
         return tree.css("a[href]")
-    # Most links of a page are in its menus: asking for those in containers spares the walk from each of the others.
+    # Most links of a page are in its menus: selecting those in containers saves the walk up from all others.
     return tree.css(f"{text} a[href]")
 
 
 def _add_urls(tree: Tree, links: list[Any], nearest: Nearest, made: Mapping[Hashable, dict[str, Any]]) -> None:
-    """As it is written, of the first link that is in an element, or is it."""
+    """Set `url` of each record to the href, as written, of the first link that is in its element, or is it."""
     for record in made.values():
         record["url"] = None
     for link in links:
         owner = nearest.key(link)
         while owner is not None and made[owner]["url"] is None:
             made[owner]["url"] = tree.attribute(link, "href")
-            # A container around this one has its first link here as well.
+            # This is the first link of the container around this one as well.
             owner = nearest.above(owner)
 
 
@@ -101,7 +101,10 @@ def count(counts: Columns, found: Matches, container: str | None, made: Sequence
 
 
 class _Above:
-    """Which selectors match an element or one above it. Remembers, so that a deep page costs one walk, not many."""
+    """Finds which selectors match an element or one above it.
+
+    It caches the way up, so that a deep page costs one walk, not many.
+    """
 
     def __init__(self, tree: Tree, owners: Mapping[Hashable, set[str]]) -> None:
         self._tree = tree

@@ -1,4 +1,4 @@
-"""Containers over JSON: a page that is JSON, or what scripts of a page carry, by JMESPath under a budget."""
+"""JSON extraction: containers over a JSON page, or over JSON in scripts of a page, by JMESPath within a budget."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from crawlfleet.scheduling.flows.expressions import (
 )
 
 BUDGET = 200_000
-"""Of one page: about a third of a second at most."""
+"""Evaluation budget of one page: about a third of a second at most."""
 BUDGET_APART = 2_000_000
 DEPTH_MOST = 30
-"""Of a value that goes into a record; what is deeper is left out."""
+"""Limit on the depth of a value in a record; deeper parts are left out."""
 SCRIPTS_MOST = 100
 _ANY_SCRIPT = 'script[type="application/json"], script[type="application/ld+json"]'
 
 
 def decoded(text: str) -> Any | None:
-    """The value of a text that is JSON; None for another (and for `null`)."""
+    """Return the value of a JSON text; None for any other text (and for `null`)."""
     text = text.strip().removeprefix("\ufeff")
-    # Some put a guard in front, so that the page cannot be run as a script.
+    # Some sites put a guard in front, so that the page cannot be run as a script.
     for guard in (")]}',", ")]}'", "while(1);", "for(;;);"):
         text = text.removeprefix(guard)
     try:
@@ -48,7 +48,7 @@ def decoded(text: str) -> Any | None:
 
 
 def in_scripts(tree: Tree, container: Container) -> list[Any]:
-    """The JSON of the scripts that a container names, or of all that say they are JSON."""
+    """Return the JSON of the scripts that a container selects, or of all scripts with a JSON type."""
     if container.script is None:
         found = tree.css(_ANY_SCRIPT)
     else:
@@ -60,7 +60,7 @@ def in_scripts(tree: Tree, container: Container) -> list[Any]:
 def json_records(
     documents: list[Any], container: Container, base: str, counts: Columns, budget: EvaluationBudget
 ) -> list[Record]:
-    """Raises TooCostly."""
+    """Return the records of all documents. Raises BudgetExceeded."""
     return [record for document in documents for record in _read(document, container, base, counts, budget)]
 
 
@@ -104,13 +104,13 @@ def _found(expression: Expression | None, data: Any, budget: EvaluationBudget, c
 
 
 def _readable(field: Field, value: Any) -> Any:
-    """Numbers are text to those types that read text; where no type is asked for, JSON stays what it is."""
+    """Return a number as text if the field's type parses text; without a type, JSON stays what it is."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return str(value) if field.convert is not None and is_number else storable(value)
 
 
 def storable(value: Any, depth: int = DEPTH_MOST) -> Any:
-    """What any store of JSON takes: no NUL, no half characters, not too deep."""
+    """Return a value that any store of JSON accepts: no NUL, no lone surrogates, not too deep."""
     if isinstance(value, str):
         value = value if len(value) <= TEXT_CHARS and "\0" not in value else tidy(value)
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
@@ -122,7 +122,7 @@ def storable(value: Any, depth: int = DEPTH_MOST) -> Any:
 
 
 def bare(text: str) -> str:
-    """A script without the comment that hides it from old browsers."""
+    """Return a script without the comment that hides it from old browsers."""
     text = text.strip()
     for start, end in (("<!--", "-->"), ("/*<![CDATA[*/", "/*]]>*/"), ("//<![CDATA[", "//]]>"), ("<![CDATA[", "]]>")):
         text = text.removeprefix(start).removesuffix(end).strip()
@@ -130,9 +130,9 @@ def bare(text: str) -> str:
 
 
 def _integer(text: str) -> int | str:
-    # Larger than what others read as a number: an id, and exact only as text.
+    # Integers this large are not exact in other JSON parsers: they are ids, and exact only as text.
     return int(text) if len(text) <= 18 else text
 
 
 def _nothing(_name: str) -> None:
-    """NaN and Infinity, which are no JSON."""
+    """Return None for NaN and Infinity, which are no JSON."""

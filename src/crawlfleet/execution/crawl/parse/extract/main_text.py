@@ -1,4 +1,4 @@
-"""A page as people read it: its main text, plain or as Markdown, without what is around it on every page."""
+"""The main text of a page, plain or as Markdown, without the parts that surround it on every page."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from crawlfleet.execution.crawl.parse.extract.dom import Tree, tidy
 
 READABLE_CHARS = 100_000
 LARGE_CHARS = 2_000_000
-"""Of HTML; a larger page is cut, as the time it takes grows faster than the page."""
+"""Limit on characters of HTML; a larger page is cut, because the time grows faster than the page."""
 
 
 def readable(tree: Tree, html: str, url: str, *, as_markdown: bool) -> str:
-    """Empty for a page without text. Where no main text is found, all of it counts."""
-    # Slow to load, and few crawls ask for it.
+    """Return the main text; where none is found, all text of the page, and empty for a page without text."""
+    # The library is slow to load, and few crawls need it.
     import trafilatura
 
-    # It calls every page without an article an error.
+    # The library logs every page without an article as an error.
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
     html = html[:LARGE_CHARS].replace("\0", "")
     try:
-        # Metadata would look for dates, and for that at the clock.
+        # Metadata is left out, because the search for dates would read the clock.
         found = trafilatura.extract(
             html,
             url=url,
@@ -32,11 +32,11 @@ def readable(tree: Tree, html: str, url: str, *, as_markdown: bool) -> str:
         )
         return (found or trafilatura.html2txt(html) or _words(tree))[:READABLE_CHARS]
     except (RecursionError, ValueError):
-        # Nested beyond what can be understood: such a page was not written for readers.
+        # The page is nested more deeply than the library can handle: such a page was not written for readers.
         return ""
 
 
 def _words(tree: Tree) -> str:
-    """Of a page so small that it is taken for none."""
+    """Return the text of a page that is so small that the library takes it for empty."""
     body = tree.first("body")
     return "" if body is None or tree.first("script, style") is not None else tidy(tree.raw_text(body))

@@ -1,4 +1,4 @@
-"""What a page says about itself in its head."""
+"""Metadata of a page from its head: description, author, dates, language."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def language(tree: Tree) -> str | None:
 
 
 def metadata(tree: Tree, links: PageLinks, base: str) -> dict[str, Any]:
-    """Only what is there."""
+    """Return the metadata that the page has; absent values have no key."""
     said = {key.lower(): value for key, value in open_graph(tree).items()}
     for meta in tree.css("meta[name][content]"):
         said.setdefault((tree.attribute(meta, "name") or "").lower(), tidy(tree.attribute(meta, "content") or ""))

@@ -1,4 +1,4 @@
-"""Numbers as people write them: 1,234.56 and 1.234,56 and 1 234,56 and 1'234.56 and 12,34,567."""
+"""Numbers are parsed as people write them: 1,234.56 and 1.234,56 and 1 234,56 and 1'234.56 and 12,34,567."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import unicodedata
 from decimal import Decimal
 
 READ_CHARS = 300
-"""Of a text, in which the number is looked for."""
+"""Limit on characters of a text that are searched for a number."""
 _SPACES = " \u00a0\u2009\u202f"
 _MARKS = "'’`٬"
 NUMBER = re.compile(
-    # Groups set apart by spaces or marks have three digits each: "iPhone 15 9.99" is two numbers.
+    # Groups separated by spaces or marks have three digits each: "iPhone 15 9.99" is two numbers.
     rf"\d{{1,3}}(?:(?:[{_SPACES}]\d{{3}}(?!\d))+|(?:[{_MARKS}]\d{{3}}(?!\d))+)(?:[.,]\d+)?|\d+(?:[.,٫]\d+)*|(?<!\d)\.\d+"
 )
 _SIGNED = re.compile(r"[-−–]\s?$")
@@ -21,7 +21,7 @@ LARGE = {"万": 4, "萬": 4, "亿": 8, "億": 8}
 
 
 def plain(text: str) -> str:
-    """Full-width forms and foreign digits as ASCII."""
+    """Return the text with full-width forms and foreign digits as ASCII."""
     text = text[:READ_CHARS]
     if text.isascii():
         return text
@@ -30,7 +30,7 @@ def plain(text: str) -> str:
 
 
 def value_of(token: str, *, decimal: str | None = None, dot_groups: bool = False) -> str | None:
-    """The decimal number that a token of NUMBER means, as text without groups; None when it cannot be said.
+    """Return the decimal number of a token of NUMBER, as text without groups; None when it cannot be determined.
 
     `decimal` is the mark that the page is known to use. `dot_groups` reads 1.234 as one thousand two hundred (prices
     hardly ever have three decimals).
@@ -60,7 +60,7 @@ def value_of(token: str, *, decimal: str | None = None, dot_groups: bool = False
 
 
 def number_of(text: str, decimal: str | None = None) -> float | int | None:
-    """The one number in a text; None where there is none, or several."""
+    """Return the one number in a text; None where there is none, or several."""
     text = plain(text)
     found = list(NUMBER.finditer(text))
     if len(found) != 1:
@@ -79,13 +79,13 @@ def integer_of(text: str, decimal: str | None = None) -> int | None:
 
 
 def is_negative(before: str) -> bool:
-    """By what stands before the number. A dash behind a word or a number joins, it does not negate."""
+    """Return whether the text before a number negates it; a dash behind a word or a number joins instead."""
     found = _SIGNED.search(before)
     return found is not None and not before[: found.start()].rstrip()
 
 
 def scaled(value: str, after: str) -> str:
-    """1.2万 is twelve thousand."""
+    """Apply a Chinese power of ten behind the number: 1.2万 is twelve thousand."""
     power = LARGE.get(after.lstrip()[:1])
     if power is None:
         return value

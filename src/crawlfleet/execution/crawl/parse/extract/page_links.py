@@ -1,4 +1,4 @@
-"""Where a page leads, as it is written there: to make addresses of it is for whoever follows them."""
+"""Links of a page as they are written there; the code that follows them resolves them to URLs."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _ROBOTS = frozenset({"robots", "crawlfleet"})
 
 class PageLinks(msgspec.Struct):
     hrefs: list[str] = []
-    """Of a and area, each once, in the order of the page."""
+    """Hrefs of a and area elements, each once, in the order of the page."""
     nofollow: frozenset[str] = frozenset()
-    """Those of the hrefs that every link to them asks not to follow."""
+    """Hrefs that every link to them asks not to follow."""
     frames: list[str] = []
     base: str | None = None
     refresh: str | None = None
     canonical: str | None = None
     next: str | None = None
     robots: frozenset[str] = frozenset()
-    """What the page says to robots, by its meta and its headers: noindex, nofollow."""
+    """Directives for robots from the page's meta tags and headers: noindex, nofollow."""
     unread: int = 0
-    """Links beyond the most that are read of one page."""
+    """Number of links beyond the limit on links that are read of one page."""
 
     @property
     def may_follow(self) -> bool:
@@ -40,7 +40,7 @@ class PageLinks(msgspec.Struct):
 
 def page_links(tree: Tree) -> PageLinks:
     links = _linked(tree)
-    # A page of frames has nothing else.
+    # A frameset page has no other links.
     frames = tree.tagged("iframe") or ([] if links.hrefs else tree.tagged("frame"))
     links.frames = [src for frame in frames if (src := tree.attribute(frame, "src"))]
     for meta in tree.in_head("meta[http-equiv], meta[name]"):
@@ -53,14 +53,14 @@ def page_links(tree: Tree) -> PageLinks:
 
 
 def _linked(tree: Tree) -> PageLinks:
-    """One pass over all that has a href: every further selector would cost as much again."""
+    """Collect all elements with a href in one pass: every further selector would cost as much again."""
     hrefs: dict[str | None, bool] = {}
-    """Whether some link to it may be followed."""
+    """Whether some link to the href may be followed, per href."""
     links = PageLinks()
     has_nofollow = False
     found, links.unread = tree.linked(LINKS_MOST)
     for tag, attributes in found:
-        # A picture's `xlink:href` is one to a selector, and has another name here.
+        # The `xlink:href` of an SVG image matches the selector, and has another name here.
         href = attributes.get("href")
         if tag not in _ANCHORS:
             if href:
@@ -76,7 +76,7 @@ def _linked(tree: Tree) -> PageLinks:
                 links.next = href
         else:
             hrefs[href] = True
-    # Links to a place in the page are none.
+    # Links to a fragment of the page itself are left out.
     links.hrefs = [href for href in hrefs if href and href[0] != "#"]
     if has_nofollow:
         links.nofollow = frozenset(href for href in links.hrefs if not hrefs[href])
@@ -95,7 +95,7 @@ def _note(tag: str, href: str, attributes: Mapping[str, str | None], links: Page
 
 
 def _target(refresh: str) -> str | None:
-    """Of `5; url='/next'`."""
+    """Return the target of a refresh such as `5; url='/next'`."""
     _, mark, rest = refresh.replace(",", ";", 1).partition(";")
     name, equals, target = rest.partition("=")
     if not mark or not equals or name.strip().lower() != "url":

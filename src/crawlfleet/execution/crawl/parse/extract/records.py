@@ -1,8 +1,8 @@
-"""Containers with fields, over a parsed page.
+"""Records: containers with fields are extracted from the DOM of a page.
 
-Every CSS selector runs once over the whole page, and what it finds belongs to the nearest container around it (or that
-it is). Where there is but one container, a selector that needs to know nothing else looks only there. An XPath is asked
-of every container, as it may look anywhere from there.
+Every CSS selector runs once over the whole page, and each match belongs to the nearest container around it (or that it
+is). Where there is only one container, a simple selector is matched only inside of it. An XPath is evaluated on every
+container, as it may look anywhere from there.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from crawlfleet.execution.crawl.parse.extract.field_counts import (
 )
 
 RECORDS_MOST = 10_000
-"""Of one container and page."""
+"""Limit on records of one container on one page."""
 LIST_MOST = 1_000
-"""Values of one field of a record."""
+"""Limit on values of one field of a record."""
 AMBIGUITIES = "_ambiguous"
 _WHOLE_PAGE: Hashable = object()
 
@@ -45,7 +45,7 @@ class _Reading:
         self._counts = counts
 
     def read(self, container: Container) -> Iterator[tuple[Any, Record]]:
-        """Each with its element, None for the page."""
+        """Yield each record with its element, None for the page."""
         tree = self._tree
         elements: dict[Hashable, Any] = {_WHOLE_PAGE: None}
         if container.selector is not None:
@@ -57,7 +57,7 @@ class _Reading:
         nearest = Nearest(tree, elements)
         for field in container.fields:
             counted_field = column(self._counts, field.path)
-            # Nothing is in what is not there: most pages of a site have no container, and need no look at them.
+            # Without a container there are no values: most pages of a site have none, and their fields are not matched.
             values = self._values(field, elements, nearest, counted_field) if elements else {}
             fill(field, made.items(), values, self._base, counted_field)
         for inner in container.nested:
@@ -130,7 +130,7 @@ def fill(
     base: str,
     counted: list[int],
 ) -> None:
-    """Puts a field into each record, converted, and counts what came of it."""
+    """Set a field of each record to its converted values, and count the results."""
     for key, record in made:
         counted[RECORDS] += 1
         converted = []
@@ -145,7 +145,7 @@ def fill(
             continue
         counted[FILLED] += 1
         record[field.name] = converted if field.is_list else converted[0]
-        # Only what has a type can be.
+        # Only values with a type can be ambiguous.
         if field.convert is not None and any(isinstance(value, Ambiguous) for value in converted):
             counted[AMBIGUOUS] += 1
             record.setdefault(AMBIGUITIES, []).append(field.name)
@@ -160,7 +160,7 @@ def is_complete(container: Container, record: Record) -> bool:
 
 
 def _value(field: Field, raw: Any, base: str) -> Any:
-    """None for what is not of the type; an empty text for what is not there."""
+    """Return the converted value; None for one that is not of the type, an empty text for one that is absent."""
     if not isinstance(raw, str):
         return raw
     if field.pattern is not None:

@@ -1,7 +1,7 @@
-"""One selector: CSS unless it looks like XPath.
+"""A selector is CSS unless it looks like XPath.
 
-Users write selectors and strangers write pages; together they can cost anything. A selector is *plain* when its cost
-on a small page is small whatever the page looks like. Others are matched in a process apart, with a limit of time.
+Users write selectors and unknown people write pages; together they can cost anything. A selector is *plain* when its
+cost on a small page is small whatever the page looks like. Others are matched in the parser process, with a time limit.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ _XPATH_WORDS = frozenset(
         "div",
     }
 )
-"""What may stand before a bracket: the functions of XPath 1.0, kinds of nodes, operators."""
+"""Names that may stand before a bracket: the functions of XPath 1.0, kinds of nodes, operators."""
 _CSS_RELATION = re.compile(r"[\s>+~,:|]")
 _CSS_DESCENTS = re.compile(r"(?<![\s>+~,])\s+(?![\s>+~,]|$)")
 
 
 class BadSelector(Exception):
-    """Cannot be used; says why, and where in it."""
+    """Raised for a selector that cannot be used; the message gives the reason and the position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +76,16 @@ class Selector:
     is_xpath: bool
     is_plain: bool
     descents: int
-    """Steps of "anywhere below": deep pages multiply them."""
+    """Number of descendant steps ("anywhere below"): deep pages multiply their cost."""
     xpath: Any = None
-    """Compiled, when the page is read by XPath."""
+    """Compiled XPath, when the page is parsed for XPath."""
     is_simple: bool = False
-    """Whether an element matches it depends on that element alone."""
+    """Whether a match depends on the element alone, and not on others around it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectorSet:
-    """Those of the flat form."""
+    """The selectors of the flat form."""
 
     selectors: tuple[Selector, ...]
 
@@ -99,7 +99,10 @@ def is_xpath(text: str) -> bool:
 
 
 def made(name: str, text: str, *, by_xpath: bool, is_inside: bool = False) -> Selector:
-    """Raises BadSelector. `by_xpath` translates CSS, as one tree serves all; `is_inside` looks below an element."""
+    """Compile a selector. Raises BadSelector.
+
+    `by_xpath` translates CSS, as one DOM serves all selectors; `is_inside` searches below an element.
+    """
     if len(text) > SELECTOR_CHARS:
         raise BadSelector(f"has {len(text)} characters, and at most {SELECTOR_CHARS} are taken")
     if is_xpath(text):
@@ -126,7 +129,7 @@ def _translated(text: str) -> str:
 def _xpath(text: str) -> Any:
     try:
         found = etree.XPath(text, regexp=False)
-        # Unknown prefixes show only when it runs.
+        # Unknown prefixes are reported only when the XPath runs.
         found(etree.Element("html"))
     except etree.XPathError as exc:
         at = max((entry.column for entry in exc.error_log), default=0)
@@ -140,7 +143,10 @@ def _xpath(text: str) -> Any:
 
 
 def _strange_function(text: str) -> re.Match[str] | None:
-    """libxml2 would find it on the first page that has what stands before it, and then on every one."""
+    """Return the first call of an unknown function.
+
+    libxml2 would report it only on pages that have what stands before it, and then on every one of them.
+    """
     bare = _STRINGS.sub(lambda string: " " * len(string[0]), text)
     for called in _XPATH_BRACKET.finditer(bare):
         # An axis may stand before the kind of node.
@@ -150,7 +156,7 @@ def _strange_function(text: str) -> re.Match[str] | None:
 
 
 def _is_plain_xpath(text: str) -> bool:
-    """One step of "anywhere below" at most, no other axis than children and attributes, and no unions."""
+    """Return whether an XPath is plain: at most one "anywhere below", only children and attributes, and no unions."""
     bare = _STRINGS.sub("''", text)
     if bare.count("//") > 1 or any(mark in bare for mark in ("::", "..", "|")):
         return False

@@ -1,6 +1,6 @@
-"""Structured data of a page, over the tree that is there already: JSON-LD, microdata, Open Graph.
+"""Structured data of a page, read from its DOM: JSON-LD, microdata, Open Graph.
 
-All in one form, that of JSON-LD: `{"@type": "Product", "name": ..., "offers": {...}}`.
+All have one form, that of JSON-LD: `{"@type": "Product", "name": ..., "offers": {...}}`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from crawlfleet.execution.crawl.parse.extract.values import absolute
 
 THINGS_MOST = 1_000
 PROPERTIES_MOST = 2_000
-"""Each may hold all the others, and the text of each is read: the product is what a page can cost."""
+"""Limit on properties: each may contain all the others, and the text of each is read, so the cost is the product."""
 SCRIPT_CHARS = 1_000_000
 BROKEN = "json_ld_broken"
-"""How many scripts say that they are JSON-LD and are no JSON; left out where there is none."""
+"""Key for the number of scripts that claim to be JSON-LD and are no JSON; absent where there is none."""
 _SCOPED = ("og:", "product:", "article:", "book:", "profile:", "video:", "music:", "fb:", "twitter:", "place:")
 _URL_OF = {
     "a": "href",
@@ -44,7 +44,7 @@ def structured(tree: Tree, base: str) -> dict[str, Any]:
 
 
 def json_ld(tree: Tree) -> tuple[list[Thing], int]:
-    """Every thing said at the top, those of a graph included; and how many scripts are no JSON, and passed over."""
+    """Return every top-level thing, those of a graph included, and the number of skipped scripts that are no JSON."""
     things: list[Thing] = []
     broken = 0
     for script in tree.css('script[type^="application/ld+json"]'):
@@ -58,7 +58,7 @@ def json_ld(tree: Tree) -> tuple[list[Thing], int]:
 
 
 def microdata(tree: Tree, base: str) -> list[Thing]:
-    """Every property belongs to the nearest item around it; an item that is no property is one of the list."""
+    """Return the items that are no property of another; each property belongs to the nearest item around it."""
     elements = {tree.key(element): element for element in tree.css("[itemscope]")[:THINGS_MOST]}
     if not elements:
         return []
@@ -105,7 +105,7 @@ def _value(tree: Tree, element: Any, base: str) -> str:
         return absolute(address, base) or address
     if tag in _VALUE_OF and (said := tree.attribute(element, _VALUE_OF[tag])) is not None:
         return tidy(said)
-    # Where nothing else says it: shops put the machine's value into content of any element.
+    # Without any of these attributes, `content` counts: shops put the machine's value there on any element.
     said = tree.attribute(element, "content")
     return tidy(said if said is not None else tree.raw_text(element))
 

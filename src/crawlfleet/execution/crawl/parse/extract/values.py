@@ -1,4 +1,4 @@
-"""Text as found to the value that a field wants."""
+"""Value converters turn the text of a match into the value that a field asks for."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from crawlfleet.execution.crawl.parse.extract.numbers import integer_of, number_
 from crawlfleet.execution.crawl.parse.extract.prices import price_of
 
 Convert = Callable[[str, str], Any]
-"""Text and the page's base URL to a value; None for what is none of the type."""
+"""Function from a text and the page's base URL to a value; None for a text that is not of the type."""
 OPTIONS: Mapping[str, frozenset[str]] = {
     "price": frozenset({"currency", "decimal"}),
     "number": frozenset({"decimal"}),
     "integer": frozenset({"decimal"}),
     "date": frozenset({"day_first"}),
 }
-"""Which types can be told more about the page."""
+"""Options per type that describe how the page writes such values."""
 _YES = frozenset(
     {"true", "yes", "y", "1", "on", "ja", "oui", "sí", "si", "sim", "vero", "да", "是", "有", "はい", "✓", "✔", "☑"}
 )
@@ -30,7 +30,7 @@ _NO = frozenset(
 
 
 def converter(kind: str, options: Mapping[str, Any]) -> Convert | None:
-    """None where the text is taken as it is. Only made at compile time."""
+    """Return the converter of a type; None where the text is used as it is. It is called at compile time only."""
     match kind:
         case "price":
             return _of_text(partial(price_of, currency=options.get("currency"), decimal=options.get("decimal")))
