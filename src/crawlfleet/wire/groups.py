@@ -1,4 +1,4 @@
-"""The body of a new group."""
+"""The bodies of a new group."""
 
 from __future__ import annotations
 
