@@ -188,8 +188,8 @@ class MasterProcess:
 
 
 async def first_token(master: Master, data_dir: Path) -> str | None:
-    """Create and return the admin token of a new installation. Its file is written before the store has the token, as
-    there is no other copy."""
+    """Create and return the admin token of a new installation; None when there is a usable one. Its file is written
+    before the store has the token, as there is no other copy."""
     kept, new = data_dir / ADMIN_TOKEN, data_dir / f"{ADMIN_TOKEN}.new"
     if new.exists():
         # An earlier start ended here. If the store has the token, this file is its only copy.

@@ -110,7 +110,7 @@ def _of_all(error: ValidationError) -> str | None:
 
 
 def _of_limit(part: Mapping[str, Any], error: ValidationError) -> str:
-    """Return the message about a limit that a value exceeds, with the value."""
+    """Return the message about a limit that a value violates, with the value."""
     kind: Any = error.kind
     given = f", not {_shown(error.instance)}"
     match kind.name:

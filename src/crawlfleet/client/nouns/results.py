@@ -72,7 +72,7 @@ class ResultCalls(Calls):
         before: str | None = "end"
         after, execution = None, asked["execution"]
         while before is not None:
-            # At least one line is requested: the answer with it tells where the log ends.
+            # At least one line is requested: its page has the position where the log ends.
             limit = min(_PAGE, max(1, count - len(found)))
             params = {**asked, "execution": execution, "limit": limit, "before": before}
             page = await self._log_page(task_id, params)

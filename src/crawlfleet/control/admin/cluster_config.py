@@ -93,7 +93,7 @@ def _one_of(*words: str) -> Callable[[Any], str]:
 
 def _name(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError("a text")  # noqa: TRY004 - whoever asks takes only ValueError
+        raise ValueError("a text")  # noqa: TRY004 - the caller handles only ValueError
     return value
 
 

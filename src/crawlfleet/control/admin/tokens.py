@@ -93,8 +93,8 @@ class Tokens:
         return IssuedToken(secret, made.record)
 
     async def ensure_admin(self, secret: str | None = None) -> str | None:
-        """Return the secret of a new admin token when none is usable: at the very first start, or when all have
-        expired.
+        """Return the secret of a new admin token when none is usable (at the very first start, or when all are expired,
+        used up or revoked), or None when there is a usable one.
 
         Of several masters that start at once, one gets it. A caller that must not lose the secret passes it in, already
         kept somewhere safe.

@@ -15,7 +15,7 @@ from crawlfleet.ports.reads import Reads
 
 OWN = "own"
 CHUNKS_AT_ONCE = 20
-"""Number of chunks of a crawl over many nodes in one part: each has notes on up to a hundred pages."""
+"""Number of URL batches of a crawl over many nodes in one part: each has notes on up to a hundred pages."""
 
 
 class Notes(NamedTuple):
@@ -47,8 +47,8 @@ class PageNotes:
         return Notes(parts, await self._reader.read_notes(earlier, found.execution, parts, number))
 
     async def read_crawl(self, task: TaskId, of: str, number: int) -> Notes:
-        """Return the page notes in some of a crawl's reported chunks; for the crawl that the task itself takes part in,
-        also while it goes on."""
+        """Return the page notes in some of a crawl's reported URL batches; for the crawl that the task itself takes
+        part in, also while it goes on."""
         group = await self._find_crawl(task, of)
         crawl = (await self._store.crawls([group])).get(group)
         if crawl is None:
