@@ -1,1 +1,1 @@
-"""The only place that wires parts together."""
+"""Composition root: the only package that wires the parts of a process together."""

@@ -1,6 +1,6 @@
-"""`python -m crawlfleet.bootstrap.agent_child`: an agent below a standalone master.
+"""`python -m crawlfleet.bootstrap.agent_child` runs an agent as a child process of a standalone master.
 
-What it is to do comes on standard input, as JSON: a command line can be read by everybody on the machine.
+The child reads its order from standard input, as JSON: a command line can be read by every user of the machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _decode(kind: type, value: object) -> object:
 def main() -> int:
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=ChildOrder, dec_hook=_decode)
     end_with_parent(order.parent)
-    # Ctrl-C in a terminal reaches the whole group: the parent decides when its agents leave.
+    # Ctrl-C in a terminal reaches the whole process group; the parent decides when its agents leave.
     os.setsid()
     configure_logs(order.log_level, order.log_format)
     return uvloop.run(run_worker(order.options))

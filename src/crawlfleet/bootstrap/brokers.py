@@ -1,4 +1,4 @@
-"""Open a broker by its address; that it went or came back is an event."""
+"""Opens a broker by its address, and records an event when the connection to the broker is lost or comes back."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ log = structlog.get_logger()
 
 
 def is_memory(address: str) -> bool:
-    """A broker that carries nothing to another process."""
+    """Return whether the broker is the one in memory, which carries nothing to another process."""
     return address == "memory:"
 
 
 class BrokerNews:
-    """Writes down that the broker went or came, when the store can take it."""
+    """Writes an event for each loss and each return of the broker, as soon as the store can take it."""
 
     def __init__(self, store: EventStore, clock: Clock, master: str) -> None:
         self._store = store
@@ -55,7 +55,8 @@ class BrokerNews:
 
 
 async def open_broker(address: str, installation: str, news: BrokerNews) -> Broker:
-    """Raises ConfigError for a Redis of another installation; one that is away is waited for in the background."""
+    """Open the broker at the address. Raises ConfigError for a Redis of another installation; a Redis that cannot be
+    reached is waited for in the background."""
     if is_memory(address):
         return MemoryBroker()
     return await RedisBroker.connect(address, installation, on_change=news.tell)

@@ -1,4 +1,4 @@
-"""The built-in task types of execution, for the services of control that need to know of them."""
+"""Adapters of the built-in task types in `execution`, for the services of `control` that need to know about them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHOP_TYPES = ShopTypes(
 
 
 class WebCrawlEngine:
-    """The engine of `web_crawl`, as `ports.built_in_types.CrawlEngine`."""
+    """The engine of `web_crawl`, as an implementation of `ports.built_in_types.CrawlEngine`."""
 
     task_type = WebCrawl.task_type
     schema = WebCrawl.schema
@@ -38,7 +38,7 @@ class WebCrawlEngine:
         return WebCrawl.problems(parameters)
 
     def seeds(self, parameters: Mapping[str, Any], members: int) -> CrawlSeeds:
-        # Loaded by the first call: only a master that gets a crawl over many nodes needs the engine.
+        # The first call imports it: only a master that receives a crawl over many nodes needs the engine.
         from crawlfleet.execution.crawl.shared.shared_crawl_seeds import BadCrawl, seeds_of
 
         try:

@@ -1,7 +1,9 @@
-"""Connection guard: what a connection may cost before its caller is known, and how long it may keep the server waiting.
+"""Connection guard: limits what a connection may cost before its caller is identified, and how long it may keep the
+server waiting.
 
-Each accepted connection has a `Peer`. While the next step is the caller's the peer has a deadline, and a sweep, twice a
-second, ends those that are over: a timer per request would cost every request, and this costs only those that wait.
+Each accepted connection has a `Peer`. While the next step is the caller's, the peer has a deadline, and a sweep, twice
+a second, ends the peers whose deadline has passed: a timer per request would cost every request, and the sweep costs
+only those that wait.
 """
 
 from __future__ import annotations
@@ -21,24 +23,26 @@ log = structlog.get_logger()
 
 SWEEP_S = 0.5
 BODY_TIMEOUT_S = 30.0
-"""Between two pieces of the body of a known caller; for all of the body of one that is not known yet."""
+"""Timeout between two pieces of the body of an identified caller; for a caller that is not identified yet, the timeout
+for the whole body."""
 WRITE_TIMEOUT_S = 10.0
-"""For an answer that is not read at all; one that is read slowly takes as long as it takes."""
+"""Timeout for a response of which the caller reads nothing; a response that is read slowly has no timeout."""
 IDLE_S = 20.0
-"""Between two requests of a caller who has shown no token."""
+"""Timeout between two requests of a caller who has shown no token."""
 CLOSE_S = 10.0
-"""For the last bytes of an answer before its connection ends, if none of them is read."""
+"""Timeout for the last bytes of a response before its connection ends, if the caller reads none of them."""
 IDENTIFIED_READ_S = 600.0
-"""Instead of both, for a known caller: a download may be piped into a program that rests."""
+"""Timeout that replaces both WRITE_TIMEOUT_S and CLOSE_S for an identified caller: a download may be piped into a
+program that pauses."""
 LINGER_S = 2.0
-"""For reading a refusal before its connection ends."""
+"""Time that a caller has to read a refusal before its connection ends."""
 DRAIN_S = 10.0
-"""For the rest of a body that was answered before it was read."""
+"""Timeout for the rest of a body that was answered before it was read."""
 _REPORT_S = 60.0
 
 
 class Wait(Enum):
-    """What the caller of a connection has to do next."""
+    """The step that the caller of a connection has to take next."""
 
     HEAD = auto()
     BODY = auto()
@@ -62,16 +66,17 @@ _TIMEOUTS_S = {
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
     head_bytes: int = 32_768
-    """The request line and the headers together."""
+    """Maximum size of the request line and the headers together."""
     head_timeout_s: float = 10.0
-    """From its first byte, or from the connection's beginning, to its end; for a TLS handshake as well."""
+    """Timeout of a request head, from its first byte or from the beginning of the connection to its end; also the
+    timeout of a TLS handshake."""
     unidentified: int = 2_000
     unidentified_per_address: int = 128
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
-    """Those that may connect; empty: all."""
+    """Networks that may connect; an empty tuple allows all."""
 
     def within_files(self, files: int) -> ConnectionLimits:
-        """Unidentified callers get at most half of the files that the process may open."""
+        """Limit unidentified callers to at most half of the files that the process may open."""
         most = min(self.unidentified, max(1, files // 2))
         return ConnectionLimits(
             self.head_bytes, self.head_timeout_s, most, min(self.unidentified_per_address, most), self.networks
@@ -107,18 +112,18 @@ class Peer:
         self.waiting_since: float | None = None
         self.deadline = 0.0
         self.on_expiry: Callable[[Wait], None] | None = None
-        """What the HTTP protocol does when a deadline is over; without it the connection is cut."""
+        """Callback of the HTTP protocol for a deadline that has passed; without it the connection is cut."""
 
     def identify(self) -> None:
         self.is_identified = True
         self._guard.forget_stranger(self)
 
     def expect(self, wait: Wait) -> None:
-        """The next step is the caller's: it has until the deadline of that step."""
+        """Give the caller, whose step is next, until the deadline of that step."""
         self._guard.watch(self, wait)
 
     def proceed(self) -> None:
-        """The next step is the server's."""
+        """Remove the deadline, because the next step is the server's."""
         if self.wait is not None:
             self._guard.unwatch(self)
 
@@ -138,14 +143,14 @@ class ConnectionGuard:
 
     @property
     def unidentified(self) -> int:
-        """Open connections whose callers are not known."""
+        """Number of open connections whose callers are not identified."""
         return len(self._unidentified)
 
     def may_connect(self, address: str) -> bool:
         return not self.limits.networks or is_within(address, self.limits.networks)
 
     def admit(self, transport: Abortable, address: str) -> Peer:
-        """A new connection. Over the limit of all of them, another one is cut for it."""
+        """Register a new connection. When there are too many unidentified connections, another one is cut for it."""
         peer = Peer(self, transport, source_of(address))
         displaced = self._unidentified.add(peer)
         if displaced is not None:
@@ -154,7 +159,7 @@ class ConnectionGuard:
         return peer
 
     def forget(self, peer: Peer) -> None:
-        """Its connection is closed."""
+        """Remove a peer whose connection is closed."""
         peer.is_gone = True
         self.unwatch(peer)
         self._unidentified.discard(peer)
@@ -179,7 +184,7 @@ class ConnectionGuard:
         self._closed[reason] += 1
 
     def sweep(self) -> None:
-        """End what is over its deadline or over the limit of its address."""
+        """End the connections that are past their deadline or over the limit of their address."""
         now = self._monotonic()
         for peer in [peer for peer in self._watched if peer.deadline <= now]:
             self._expire(peer)
@@ -200,7 +205,7 @@ class ConnectionGuard:
             peer.on_expiry(wait)
 
     def _cut(self, peer: Peer, reason: str) -> None:
-        # Not closed in order: what the caller never reads would be kept until it does.
+        # The connection is aborted, not closed in order: bytes that the caller never reads would be kept until it does.
         self._closed[reason] += 1
         self.forget(peer)
         peer.transport.abort()

@@ -1,4 +1,5 @@
-"""The demo: a cluster, a shop on loopback, one crawl of it over all nodes, and a worker killed on purpose half-way."""
+"""The demo runs a cluster, a shop on loopback and one crawl of the shop over all nodes, and kills an agent on purpose
+half-way."""
 
 from __future__ import annotations
 
@@ -21,29 +22,29 @@ from crawlfleet.settings.master import LogLevel, MasterSettings
 
 NODES, SLOTS = 3, 2
 PAGE_S = 0.2
-"""How long the shop takes to answer, as one on the other side of a network would."""
+"""Response time of the shop, in seconds, as of a shop on the other side of a network."""
 KILL_AT = 0.3
-"""Share of the crawl that is done when a worker is killed."""
+"""Share of the crawl that is done when an agent is killed."""
 EXTRACT = {
     "products": {
         "container": "div.product",
         "fields": {
             "title": "h2.title",
             "price": {"selector": "span.price", "type": "price", "currency": "USD"},
-            # Only a product's own page tells it: what lists show of a product is left out.
+            # Only a product's own page has this field, so what lists show of a product is left out.
             "stock": {"selector": "p.stock", "regex": r"(\d+)", "type": "integer", "required": True},
         },
     }
 }
 DEPTH = 100
-"""As far as links lead, and so far that nodes do not wait for each other."""
+"""Depth limit of the crawl: as far as links lead, and so high that nodes do not wait for each other."""
 _ONLINE_S = 30.0
 _POLL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """What is running, for whoever tells people about it."""
+    """The parts of the running demo, for the code that shows it to people."""
 
     url: str
     token_file: Path
@@ -54,17 +55,17 @@ class Demo:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """How far the crawl is, told a few times a second."""
+    """Progress of the crawl, reported a few times a second."""
 
     group: GroupView
     nodes_online: int
     killed: int | None
-    """The process that was killed, once it was."""
+    """Process id of the agent that was killed; None before that."""
 
 
 @asynccontextmanager
 async def demo_cluster(products: int, log_level: LogLevel = "error") -> AsyncIterator[Demo]:
-    """All of it in a temporary folder; nothing is left behind. Ctrl-C and SIGTERM cancel whoever works in it."""
+    """Run the demo in a temporary folder, and leave nothing behind. Ctrl-C and SIGTERM cancel the task that uses it."""
     with tempfile.TemporaryDirectory(prefix="crawlfleet-demo-") as name:
         shop = await start_shop("127.0.0.1", 0, products, delay_s=PAGE_S)
         try:
@@ -78,7 +79,7 @@ async def demo_cluster(products: int, log_level: LogLevel = "error") -> AsyncIte
             try:
                 with stopped_by_signals(process.stop):
                     async with AsyncClient(process.url, (Path(name) / ADMIN_TOKEN).read_text().strip()) as client:
-                        # The shop is ours: nobody minds how often it is asked.
+                        # The shop belongs to the demo: there is no reason to limit how often it is requested.
                         await client.put_host(shop.url.removeprefix("http://"), rate=1_000, concurrency=100)
                         yield Demo(process.url, Path(name) / ADMIN_TOKEN, client, agents, shop)
             finally:
@@ -103,7 +104,7 @@ async def wait_online(demo: Demo) -> None:
 
 
 async def crawl(demo: Demo, tell: Callable[[Told], None]) -> GroupView:
-    """One crawl of the whole shop, over all nodes; its group, when it is over."""
+    """Crawl the whole shop over all nodes, and return the group when the crawl is over."""
     expected = len(demo.shop.catalogue.paths())
     group = await demo.client.crawl(
         [f"{demo.shop.url}/"],

@@ -1,4 +1,4 @@
-"""The limit of open files: each connection is one, and the usual 1,024 are few."""
+"""Raises the limit of open files: each connection is one file, and the usual limit of 1,024 is low."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ MOST_FILES = 1 << 20
 
 
 def raise_file_limit() -> int:
-    """Raise the soft limit of this process, and of those that it starts, to the hard one. Returns what holds now."""
+    """Raise the soft limit of this process, and of those that it starts, to the hard limit. Returns the limit that is
+    now in force."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
     if soft == resource.RLIM_INFINITY or soft >= wanted:

@@ -1,9 +1,9 @@
-"""The HTTP protocol of a master: uvicorn's, with bounds on what a caller may send and how long it may take.
+"""The HTTP protocol of a master: uvicorn's, with limits on what a caller may send and how long it may take.
 
-uvicorn bounds neither the head of a request nor the time for it, and its parser joins the pieces of a header by copying
+uvicorn limits neither the head of a request nor the time for it, and its parser joins the pieces of a header by copying
 all of them for each new one, so that one endless header takes all the time of the event loop. Here each piece of a head
 is counted before the parser gets it. A refusal is answered once, as a problem document, and what the caller still sends
-is read and thrown away for a moment, so that the answer is not lost with the connection.
+is read and discarded for a short time (`LINGER_S`), so that the response is not lost with the connection.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from crawlfleet.errors import UsageError
 HEAD_FIELDS = 128
 PIPELINED = 16
 UNREAD_BYTES = 1 << 20
-"""Of a body that was answered before it was read, of a caller who has shown no token."""
+"""Maximum number of bytes that are read of a body that was answered before it was read, for a caller who has shown no
+token."""
 UNREAD_BYTES_IDENTIFIED = 64 << 20
 
 
@@ -62,7 +63,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._is_refused = False
         self._unsent_bytes = 0
 
-    # The connection
+    # Connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -70,7 +71,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.peer is None:
             self.peer = self._guard.admit(transport, address)
         else:
-            # It was admitted before its TLS handshake.
+            # The connection was admitted before its TLS handshake.
             self.peer.transport = transport
             self.peer.expect(Wait.HEAD)
         self.peer.on_expiry = self._expire
@@ -93,14 +94,15 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if not self._receive(data):
             return
         if self._is_in_head:
-            # A head that came whole has left nothing to wait for: the usual case costs nothing here.
+            # After a head that came whole there is nothing to wait for: the usual case costs nothing here.
             if self._head_bytes and peer.wait is not Wait.HEAD:
                 peer.expect(Wait.HEAD)
         elif peer.wait is not Wait.DRAIN and (peer.is_identified or peer.wait is None):
             peer.expect(Wait.BODY)
 
     def _receive(self, data: bytes) -> bool:
-        """Give the parser what it may have of it. False when the connection has been refused."""
+        """Feed the parser with as much of the data as the limits allow. Returns False when the connection has been
+        refused."""
         while True:
             piece = data
             if not self._is_in_head:
@@ -111,7 +113,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             try:
                 self.parser.feed_data(piece)
             except httptools.HttpParserUpgrade:
-                # No other protocol is spoken here: the request is answered as the HTTP/1.1 that it also is.
+                # No other protocol is supported: the request is answered as the HTTP/1.1 request that it also is.
                 pass
             except httptools.HttpParserError:
                 self._refuse(self._refusal)
@@ -125,7 +127,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 return True
             data = data[len(piece) :]
 
-    # The parser's callbacks
+    # Callbacks of the parser
 
     def on_message_begin(self) -> None:
         if len(self.pipeline) >= PIPELINED:
@@ -140,7 +142,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._fields > HEAD_FIELDS:
             self._refusal = HeadTooLarge.code
             raise _RefusedError
-        # A trailer is no header: what comes after the body must not change what was decided by the head.
+        # A trailer is not a header: what comes after the body must not change what was decided by the head.
         if self._is_in_head:
             super().on_header(name, value)
 
@@ -157,7 +159,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._unread_bytes += len(body)
             assert self.peer is not None
             if self._unread_bytes > (UNREAD_BYTES_IDENTIFIED if self.peer.is_identified else UNREAD_BYTES):
-                # It goes on sending: it has had its answer for as long as this took.
+                # The caller goes on sending, and has had all this time to read its response.
                 self._abort("unread_body")
             return
         super().on_body(body)
@@ -171,13 +173,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if not self.cycle.response_complete:
             self.peer.proceed()
         elif not self.transport.is_closing():
-            # Answered before it was read to the end: from here on it is a connection like any other.
+            # The response was sent before the body was read to its end; from here on the connection is like any other.
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
             self._rest()
 
-    # The answers
+    # Responses
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -204,20 +206,20 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.peer.proceed()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """No line in the log: callers without a token could fill the disk with them."""
+        """Log nothing: callers without a token could fill the disk with such lines."""
 
     def _rest(self) -> None:
-        """Between two requests. Known callers are left to uvicorn's timer."""
+        """Wait for the next request. Connections of identified callers are left to uvicorn's timer."""
         assert self.peer is not None
         if self.peer.is_identified:
             self.peer.proceed()
         else:
             self._await(Wait.IDLE)
 
-    # The end
+    # End of the connection
 
     def _await(self, wait: Wait) -> None:
-        """The caller has to read what was sent; its progress is measured from here."""
+        """Wait for the caller to read what was sent; its progress is measured from here."""
         assert self.peer is not None
         self._unsent_bytes = self.transport.get_write_buffer_size()
         self.peer.expect(wait)
@@ -229,7 +231,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             case Wait.HEAD if self._head_bytes:
                 self._refuse(HeadTimeout.code)
             case Wait.BODY if self.flow.read_paused:
-                # The server has not taken what is there already.
+                # The server has not taken the bytes that have already arrived.
                 self.peer.expect(wait)
             case Wait.READ | Wait.IDLE | Wait.CLOSE if unsent_bytes < self._unsent_bytes:
                 self._await(wait)
@@ -240,12 +242,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 self._abort(wait.name.lower())
 
     def _refuse(self, code: str) -> None:
-        """Answer with a problem and end the connection; without an answer where another one is under way."""
+        """Answer with a problem document and end the connection; without an answer where another response is under
+        way."""
         assert self.peer is not None
         if self.transport.is_closing():
             return
         self._is_refused = True
-        # uvicorn has none before the first request, whatever its annotation says.
+        # uvicorn has no cycle before the first request, although its annotation has no None.
         if not getattr(self.cycle, "response_complete", True):
             self._abort(code)
             return

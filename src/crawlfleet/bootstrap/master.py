@@ -78,22 +78,22 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a person may set for a master."""
+    """The options of a master that a person may set."""
 
     waiting: WaitingLimit = field(default_factory=WaitingLimit)
     retention: Retention = field(default_factory=Retention)
     clusters: Mapping[str, Any] = field(default_factory=dict)
-    """Of the settings of control.configure: what holds where a cluster says nothing."""
+    """Defaults of the settings of `control.configure`, for clusters that do not set them."""
     simple: SimpleClients = field(default_factory=SimpleClients)
     strategies: Mapping[str, StrategyFactory] = field(default_factory=dict)
-    """Users' own."""
+    """Strategies of users, by name."""
     checks: Mapping[str, Check] = field(default_factory=dict)
-    """Of parameters, by task type: what a schema cannot say."""
+    """Checks of parameters by task type, for conditions that a schema cannot express."""
 
 
 class Master:
     chunks: ChunkStore
-    """Items and logs; only of a master that serves nodes."""
+    """Store of items and logs; used only by a master that serves nodes."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Master:
         id_slot: IdSlot | None = None,
     ) -> None:
         self.name = f"{name}#{boot}"
-        """Of this start: a successor under the same name is somebody else."""
+        """Name of this start of the master: a later start under the same name is a different master."""
         self.store, self.broker, self.clock = store, broker, clock
         self.lead = lead = LeadershipState()
         self.ledger = ledger = SlotLedger()
@@ -250,7 +250,7 @@ class Master:
             leadership=lead,
             retention=terms.retention,
             chunks=chunks,
-            # A clock that a test or a simulation moves has nothing to do with the database's.
+            # A clock that a test or a simulation moves is unrelated to the clock of the database.
             database_clock=store.database_clock if isinstance(clock, SystemClock) else None,
         )
         self.id_keeper = None if id_slot is None else IdSlotKeeper(store=store, clock=clock, ids=ids, boot=boot)
@@ -278,7 +278,7 @@ class Master:
         ]
 
     async def run(self) -> None:
-        """All loops, until cancelled. A loop that ends is a bug and ends the master, loudly."""
+        """Run all loops until cancelled. A loop that ends is a bug and ends the master with an error."""
         try:
             async with asyncio.TaskGroup() as group:
                 for loop in self.loops:
@@ -287,7 +287,8 @@ class Master:
             await self._resign()
 
     async def _resign(self) -> None:
-        """A clean stop costs nobody the seconds of waiting for a silent leader."""
+        """Give up the leadership, so that after a clean stop no other master has to wait until a silent leader is
+        replaced."""
         try:
             async with asyncio.timeout(RESIGN_S):
                 await self.leader.resign()

@@ -1,8 +1,9 @@
-"""Open the place of the results by its address, and make sure that it is this installation's.
+"""Opens the place of the results by its address, and checks that it belongs to this installation.
 
-Masters with different places would each find only their part of the results. An address does not tell: one shared
-folder may have a name of its own on each machine, and one name may be a folder of each. So the place carries a mark,
-made when the installation first used it, and the store knows that mark. Results that are moved take theirs along.
+Masters with different places would each find only their part of the results. The address alone does not show this: one
+shared folder may have a different name on each machine, and one name may be a different folder on each. So the place
+carries a mark, made when the installation first used it, and the store keeps that mark. Results that are moved take
+their mark along.
 """
 
 from __future__ import annotations
@@ -30,14 +31,15 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 5.0
 
 
 class Known(NamedTuple):
-    """What the store knows of the place: its mark, and the address it had for the master that made it."""
+    """The place as the store has it: its mark, and the address that it had for the master that made the mark."""
 
     mark: str
     address: str
 
 
 async def open_results(settings: MasterSettings, store: ConfigStore) -> ChunkStore:
-    """Raises ConfigError for a place that is not this installation's, or cannot be used as it was set."""
+    """Open the place of the results. Raises ConfigError for a place that belongs to another installation, or that
+    cannot be used as it was set."""
     address, is_only_master = settings.results, is_memory(settings.broker)
     if not is_only_master and Path(address).is_relative_to(settings.data_dir):
         log.warning("results_in_data_dir", results=address, hint="masters on other machines need a place all share")
@@ -53,7 +55,8 @@ async def open_results(settings: MasterSettings, store: ConfigStore) -> ChunkSto
 
 
 async def _mark_when_there(place: ResultsPlace, store: ConfigStore, address: str, is_only_master: bool) -> str | None:
-    """None for a place that is away and known by this address: it is not waited for."""
+    """Return the mark of the place, or None for a place that cannot be reached and is known by this address: the start
+    does not wait for it."""
     installation = await store.installation()
     pause_s = _FIRST_PAUSE_S
     while True:
@@ -62,7 +65,7 @@ async def _mark_when_there(place: ResultsPlace, store: ConfigStore, address: str
             return await _marked(place, installation, known, address, is_only_master)
         except Unavailable as exc:
             if known is not None and known.address == address:
-                # Work that leaves no results need not wait for them; a node keeps what it cannot put.
+                # Work that leaves no results need not wait for the place; a node keeps what it cannot put.
                 log.warning("results_away", results=address, error=str(exc))
                 return None
             log.warning("results_away", results=address, error=str(exc), again_in_s=pause_s)
@@ -73,7 +76,7 @@ async def _mark_when_there(place: ResultsPlace, store: ConfigStore, address: str
 def open_place(address: str) -> ResultsPlace:
     if not address.startswith(_S3):
         return FolderChunks(Path(address))
-    # Only whoever uses it pays for loading it.
+    # Imported here, so that only masters that use a bucket pay for loading it.
     from crawlfleet.results.chunk_bucket import ObjectChunks
 
     return ObjectChunks(address, os.environ)
@@ -82,12 +85,12 @@ def open_place(address: str) -> ResultsPlace:
 async def _marked(
     place: ResultsPlace, installation: str, known: Known | None, address: str, is_only_master: bool
 ) -> str:
-    """The mark of the place; a new one where neither the place nor the store has any."""
+    """Return the mark of the place; a new one where neither the place nor the store has any."""
     mark = await place.mark()
     if mark is None and known is not None:
         if not (is_only_master and known.address == address):
             raise _elsewhere(address, known)
-        # Nobody else can have them elsewhere: they were removed, or the master has moved.
+        # No other master can have the results elsewhere: they were removed, or this master has moved.
         log.warning("results_are_gone", results=address)
         await place.set_mark(known.mark, is_replacing=True)
         return known.mark

@@ -54,19 +54,19 @@ CRAWL_ENGINE = "crawlfleet.execution.crawl.shared.shared_crawl_seeds"
 ADDRESS = "address"
 BACKLOG = 2048
 GRACE_S = 5
-"""How long answers under way may take when the master stops; parked polls and streams end at once."""
+"""Time in seconds that responses under way may take when the master stops; long polls and streams end at once."""
 _TICK_S = 0.1
-"""How often uvicorn's server looks after itself."""
+"""Interval in seconds at which uvicorn's server runs its periodic work."""
 
 
 class MasterProcess:
     closed_last: AsyncExitStack
-    """What the master stands on."""
+    """Resources that the master depends on, closed after everything else."""
 
     def __init__(self, settings: MasterSettings, master: Master, listener: socket.socket) -> None:
         self.master = master
         self.admin_token: str | None = None
-        """Of a new installation, this once."""
+        """Admin token of a new installation, kept only by the process that created it."""
         self._settings = settings
         self._listener = listener
         self._clock = SystemClock()
@@ -78,7 +78,8 @@ class MasterProcess:
 
     @classmethod
     async def open(cls, settings: MasterSettings) -> MasterProcess:
-        """Everything that can be wrong is found here, before anything is served."""
+        """Open everything that the master needs, so that each mistake in the settings is found before anything is
+        served."""
         data_dir = settings.data_dir
         try:
             make_private_folder(data_dir)
@@ -126,12 +127,13 @@ class MasterProcess:
         return f"{scheme}://{shown}:{port}"
 
     def print_address(self) -> None:
-        """On standard output, for whoever started it; everything else it says is on standard error."""
+        """Print the address on standard output, for the program that started the master; all other output goes to
+        standard error."""
         sys.stdout.write(f"{self.url}\n")
         sys.stdout.flush()
 
     async def run(self) -> None:
-        """Until somebody asks it to stop."""
+        """Serve until a stop is requested."""
         serving = asyncio.create_task(self.serve(), name="serve")
         stopping = asyncio.create_task(self.stopped(), name="stopping")
         try:
@@ -142,11 +144,12 @@ class MasterProcess:
         await serving
 
     async def serve(self) -> None:
-        """Until `close()`. A loop or a server that ends by itself ends all of it, loudly."""
+        """Serve until `close()`. A loop or a server that ends by itself ends the whole process with an error."""
         loops = asyncio.create_task(self.master.run(), name="master")
         server = asyncio.create_task(self._server.serve(sockets=[self._listener]), name="server")
         closing = asyncio.create_task(self._closing.wait(), name="closing")
-        # Beside the loop: the first submit of a crawl would hold it up for a third of a second.
+        # Loaded in a thread: otherwise the first submission of a crawl would block the event loop for a third of a
+        # second.
         loading = asyncio.create_task(asyncio.to_thread(import_module, CRAWL_ENGINE), name="load-crawl-engine")
         try:
             await asyncio.wait({loops, server, closing}, return_when=asyncio.FIRST_COMPLETED)
@@ -161,7 +164,7 @@ class MasterProcess:
                 raise error
 
     def stop(self) -> None:
-        """Ask for it: for signal handlers."""
+        """Request a stop; meant for signal handlers."""
         self._asked.set()
 
     async def stopped(self) -> None:
@@ -171,24 +174,25 @@ class MasterProcess:
         self._closing.set()
 
     async def enrolment(self, seconds: float) -> IssuedToken:
-        """A token for one node, which expires after this span."""
+        """Create an enrol token for one node, which expires after this span."""
         expires_at = self._clock.now() + ms(seconds)
         return await self.master.tokens.create(
             Role.ENROL, name="standalone", uses=1, expires_at=expires_at, by="standalone"
         )
 
     async def _stop_server(self, server: asyncio.Task[None]) -> None:
-        # First long polls and streams end; then the server can close in order.
+        # Long polls and streams end first; then the server can close in order.
         self.app.shutdown.begin()
         self._server.should_exit = True
         await asyncio.wait({server})
 
 
 async def first_token(master: Master, data_dir: Path) -> str | None:
-    """The admin token of a new installation. Its file is there before the store has it: there is no other copy."""
+    """Create and return the admin token of a new installation; None when there is a usable one. Its file is written
+    before the store has the token, as there is no other copy."""
     kept, new = data_dir / ADMIN_TOKEN, data_dir / f"{ADMIN_TOKEN}.new"
     if new.exists():
-        # An earlier start ended here. If the store has the token, this file is all there is of it.
+        # An earlier start ended here. If the store has the token, this file is its only copy.
         with contextlib.suppress(NotAllowed):
             await master.tokens.authenticate(new.read_text().strip())
             new.replace(kept)
@@ -219,7 +223,8 @@ async def _run_master(settings: MasterSettings) -> int:
 
 @contextlib.asynccontextmanager
 async def opened_until_signal(settings: MasterSettings) -> AsyncIterator[MasterProcess | None]:
-    """A master that a signal stops. None when the signal came first: what it waits for may never come."""
+    """Open a master that a signal stops. Yields None when the signal came before the master was open: what the opening
+    waits for may never come."""
     opening = asyncio.create_task(MasterProcess.open(settings), name="opening")
 
     def stop() -> None:
@@ -264,7 +269,7 @@ def api_settings(settings: MasterSettings) -> ApiSettings:
 
 
 def connection_limits(settings: MasterSettings, files: int) -> ConnectionLimits:
-    """As they were set, within the number of files that the process may open."""
+    """Return the connection limits of the settings, within the number of files that the process may open."""
     limits = ConnectionLimits(
         head_bytes=settings.head_limit_bytes,
         head_timeout_s=settings.head_timeout_s,
@@ -301,7 +306,8 @@ def uvicorn_config(app: object, settings: MasterSettings, guard: ConnectionGuard
 
 
 def protocol_factory(settings: MasterSettings, guard: ConnectionGuard) -> Any:
-    """What uvicorn calls for each accepted connection. TLS is ours, so that a connection is counted before it."""
+    """Return the factory that uvicorn calls for each accepted connection. TLS is done here and not by uvicorn, so that
+    a connection is counted before its handshake."""
     if settings.tls_cert is None or settings.tls_key is None:
         return functools.partial(BoundedHttpProtocol, guard)
     try:
@@ -316,7 +322,7 @@ def protocol_factory(settings: MasterSettings, guard: ConnectionGuard) -> Any:
 
 
 class _Server(uvicorn.Server):
-    """Signals are ours: they end parked polls first."""
+    """uvicorn's server without its signal handlers: the master handles signals, and ends long polls first."""
 
     def __init__(self, config: uvicorn.Config, guard: ConnectionGuard) -> None:
         super().__init__(config)
@@ -349,7 +355,8 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 def listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        # Bound and not listening: until it serves, whoever calls is refused and can try another master.
+        # The socket is bound and not listening: until the master serves, callers are refused and can try another
+        # master.
         listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))

@@ -1,4 +1,4 @@
-"""The services of a master, put together for the HTTP API."""
+"""Builds the services of a master for the HTTP API."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from crawlfleet.results.page_notes import StoredPageNotes
 
 
 def build_services(master: Master) -> Services:
-    """The services for one application. Those that only the API needs are made here, anew for each application."""
+    """Build the services for one application. Those that only the API needs are made here, anew for each
+    application."""
     store, broker, clock, chunks = master.store, master.broker, master.clock, master.chunks
     engine = WebCrawlEngine()
     executions = ExecutionLookup(store=store)

@@ -1,4 +1,5 @@
-"""One command, one machine: a master in this process, its agents below it. They speak only HTTP, so others may join."""
+"""Standalone installation on one machine: a master in this process and its agents as child processes. They communicate
+only by HTTP, so that other nodes may join."""
 
 from __future__ import annotations
 
@@ -28,18 +29,18 @@ from crawlfleet.settings.master import MasterSettings
 log = structlog.get_logger()
 
 DRAIN_S = 8.0
-"""Work under way may end; then it is handed back."""
+"""Time in seconds that running work may take to end; after that it is handed back."""
 LEAVE_S = 12.0
-"""Then agents go, if need be by force."""
+"""Time in seconds that agents have to leave; after that they are killed."""
 ENROL_S = 86_400
-"""The validity of an agent's enrol token, which is revoked when the agent ends: a store that is away while the agent
-joins must not outlast it."""
+"""Validity in seconds of an agent's enrol token, which is revoked when the agent ends. It is long because the token has
+to outlast a store that is unavailable while the agent joins."""
 _RESTART_S = (0.2, 10.0)
 _LONG_LIFE_S = 30.0
 
 
 class Agents:
-    """Child processes, each restarted when it ends without being asked to.
+    """The agents as child processes, each restarted when it ends without a stop being requested.
 
     An agent whose first start ends with a configuration error is not restarted: `refused` is set, and `refusal` is the
     error. Later such an error may pass (a full disk, say), and the agent is started again.
@@ -63,7 +64,7 @@ class Agents:
                 group.create_task(self._keep(number, order), name=f"agent-{number}")
 
     async def leave(self) -> None:
-        """All of them, in good order, within `LEAVE_S`."""
+        """Stop all agents in good order, and kill those that have not ended within `LEAVE_S`."""
         self._is_leaving = True
         self._signal(signal.SIGTERM)
         waits = [asyncio.create_task(child.wait()) for child in self._children.values()]
@@ -83,7 +84,7 @@ class Agents:
             if is_first and code == EXIT_CONFIG:
                 self._refuse(order)
                 return
-            # One that keeps dying must not take the machine with it.
+            # The pause grows, so that an agent that keeps dying does not overload the machine.
             pause = _RESTART_S[0] if loop.time() - began > _LONG_LIFE_S else min(pause * 2, _RESTART_S[1])
             log.warning("agent_ended", agent=number, exit_code=code, restart_in_s=pause)
             await asyncio.sleep(pause)
@@ -101,7 +102,7 @@ class Agents:
         enrolment = await self._process.enrolment(ENROL_S)
         options = replace(order.options, enrol_token=enrolment.secret)
         code = await self._run_child(number, msgspec.structs.replace(order, options=options))
-        # While the store is away the token stays, and ends by its date.
+        # While the store is unavailable the token stays, and ends at its expiry date.
         with contextlib.suppress(Unavailable):
             await self._process.master.tokens.revoke(enrolment.record.id)
         return code
@@ -144,7 +145,7 @@ async def _run_standalone(
     settings: MasterSettings, nodes: int, slots: int, executors: Sequence[str], proxy_pools: Mapping[str, list[str]]
 ) -> int:
     if executors:
-        # Before anything is served: a wrong module would end every agent.
+        # Checked before anything is served: a wrong module would end every agent.
         await asyncio.to_thread(scan_entries, executors, search_path(executors))
     async with opened_until_signal(settings) as process:
         if process is not None:
@@ -184,7 +185,7 @@ def agents_of(
 
 
 async def run_with_agents(process: MasterProcess, agents: Agents) -> None:
-    """Until the process is told to stop: first the agents leave, while there is a master to hear them.
+    """Serve until a stop is requested; then the agents leave first, while there is a master to take their reports.
 
     Raises the ConfigError of an agent that could not start.
     """
@@ -212,10 +213,10 @@ def _node_folder(data_dir: Path, number: int) -> Path:
 
 
 def _has_joined(folder: Path) -> bool:
-    """Whether the agent of this folder has a secret of its own, and needs no enrol token."""
+    """Return whether the agent of this folder has a secret of its own, and needs no enrol token."""
     try:
         identity = IdentityFile(folder).load()
     except ConfigError:
-        # The agent ends with this very error before it asks a master anything.
+        # The agent ends with this very error before it calls a master.
         return True
     return identity.is_known and not identity.is_registering

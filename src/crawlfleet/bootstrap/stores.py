@@ -1,4 +1,4 @@
-"""Open a store by its address: locked where it must be, migrated, ready."""
+"""Opens a store by its address: locked where it must be, migrated and ready for use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SQLITE = "sqlite:///"
 
 
 class OpenedStore(SqlStore):
-    """A store that gives back what it took at its opening."""
+    """A store that releases at its closing what it acquired at its opening."""
 
     def __init__(self, engine: QueryEngine, release: Callable[[], None]) -> None:
         super().__init__(engine)
@@ -43,9 +43,9 @@ class OpenedStore(SqlStore):
 
 
 async def open_store(address: str, *, is_only_master: bool = False) -> SqlStore:
-    """`sqlite:///path/to/file` or `postgresql://...`. Raises ConfigError for another, StoreUnavailable for one that is
-    away. `is_only_master`: refused while another master has it open, and the other way round; of SQLite that always
-    holds."""
+    """Open the store at `sqlite:///path/to/file` or `postgresql://...`. Raises ConfigError for another address, and
+    StoreUnavailable for a store that cannot be reached. With `is_only_master` the opening is refused while another
+    master has the store open, and the other way round; for SQLite that is always so."""
     if address.startswith(_SQLITE):
         return await _open_sqlite(Path(address.removeprefix(_SQLITE)))
     if address.startswith(POSTGRES_SCHEMES):
@@ -54,8 +54,9 @@ async def open_store(address: str, *, is_only_master: bool = False) -> SqlStore:
 
 
 async def when_there(address: str, begin: Callable[[], Awaitable[T]]) -> T:
-    """What begins with the store at this address; a server that is away is waited for: it may be starting as this is,
-    or go again before all is ready."""
+    """Call `begin` until the store at this address is available, and return its result. A PostgreSQL server that cannot
+    be reached is waited for: it may be starting at the same time, or become unavailable again before everything is
+    ready."""
     pause_s = _FIRST_PAUSE_S
     while True:
         try:
@@ -97,7 +98,8 @@ async def _open_sqlite(path: Path) -> SqlStore:
 
 
 def _make_private(path: Path) -> None:
-    """The database is its owner's alone before SQLite opens it; SQLite gives its log and index the same mode."""
+    """Make the database accessible to its owner alone before SQLite opens it; SQLite gives its log and index the same
+    mode."""
     try:
         os.close(open_private(str(path), os.O_RDWR | os.O_CREAT))
         for suffix in ("", "-wal", "-shm", "-journal", ".lock"):

@@ -1,4 +1,4 @@
-"""Users' own strategies: classes found by the entry point group `crawlfleet.strategies`, under the name given there."""
+"""Loads users' own strategies: classes of the entry point group `crawlfleet.strategies`, under the name given there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ GROUP = "crawlfleet.strategies"
 
 
 def own_strategies() -> dict[str, StrategyFactory]:
-    """Raises ConfigError for a name that is taken. What cannot be loaded fails when it is used, as if it raised."""
+    """Return the factories of users' strategies by name. Raises ConfigError for a name that is taken. A strategy that
+    cannot be loaded fails when it is used, as if it raised."""
     found: dict[str, EntryPoint] = {}
     for point in entry_points(group=GROUP):
         if point.name in BUILT_IN:
@@ -26,7 +27,7 @@ def _loaded(point: EntryPoint) -> StrategyFactory:
     try:
         found: object = point.load()
     except Exception as exc:
-        # A package that is broken must not keep the whole installation down: its tasks are placed by the default.
+        # A broken package must not keep the whole installation down: its tasks are placed by the default strategy.
         return _unloadable(f"{point.value} could not be loaded: {type(exc).__name__}: {exc}")
     return found if callable(found) else _unloadable(f"{point.value} is neither a class nor a function")
 

@@ -1,4 +1,4 @@
-"""The way in for HTTPS: a connection is counted when it is accepted, and then does its TLS handshake.
+"""Entry protocol of HTTPS connections: a connection is counted when it is accepted, and then does its TLS handshake.
 
 The event loop's own TLS server shows a connection only after its handshake, for which a caller may take a minute, any
 number of times at once, without ever being counted. So the connection is accepted as a plain one, and its socket is
@@ -30,7 +30,7 @@ class TlsEntry(asyncio.Protocol):
         client = get_remote_addr(transport)
         address = client[0] if client else ""
         if not self._guard.may_connect(address):
-            # Without a handshake there is no way to tell the caller why.
+            # Without a handshake the reason cannot be sent to the caller.
             self._guard.note_refused("address_not_allowed")
             transport.abort()
             return
@@ -52,7 +52,8 @@ class TlsEntry(asyncio.Protocol):
                 lambda: self._http, accepted, ssl=self._context, ssl_handshake_timeout=self._guard.limits.head_timeout_s
             )
         except (OSError, asyncio.CancelledError):
-            # The caller went, took too long, speaks something else, or had to make room for another.
+            # The caller closed the connection, took too long, speaks another protocol, or was cut in favour of another
+            # connection.
             accepted.close()
             if self._http.peer is not None:
                 self._guard.forget(self._http.peer)

@@ -1,4 +1,4 @@
-"""An agent as a process: it joins, runs what it is given in executor processes, and leaves in good order."""
+"""An agent as a process: it joins, runs its executions in executor processes, and leaves in good order."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ HURRY_S = 2.0
 _OF_EACH_EXECUTION = frozenset({AgentEvent.EXECUTION_STARTED, AgentEvent.EXECUTION_ENDED})
 FAILURES_EVERY_S = 5.0
 PREFETCH_MOST = 256
-"""Work that races with the end of other work waits here for a moment instead of going back."""
+"""Maximum number of executions that wait on the agent. An execution that arrives shortly before another one ends waits
+here for its slot instead of going back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,25 +66,25 @@ class WorkerOptions:
     slots: int = 16
     weight: float = 1.0
     resources: Mapping[str, float] = field(default_factory=dict)
-    """What it offers instead of what it finds out."""
+    """Resources that the node offers, instead of those that the agent detects."""
     allow_hosts: list[str] = field(default_factory=list)
     proxy_pools: Mapping[str, list[str]] = field(default_factory=dict)
     ca_file: Path | None = None
     memory_limit_mb: int | None = None
-    """Of one execution of a user's type."""
+    """Memory limit of one execution of a user's task type."""
     drain_s: float = DRAIN_S
-    """How long running work may take to end when the agent is told to leave."""
+    """Time in seconds that running work may take to end when the agent is asked to leave."""
 
 
 async def run_worker(options: WorkerOptions) -> int:
-    """Until the agent is told to leave, or its node is removed. The exit code of the process."""
+    """Run the agent until it is asked to leave or its node is removed, and return the exit code of the process."""
     raise_file_limit()
     try:
         with lock_directory(options.data_dir):
             async with AsyncExitStack() as stack:
                 return await _Worker(options).run(stack)
     except ConfigError as exc:
-        log.error("not_started", error=str(exc))  # noqa: TRY400 - a mistake of the user's: where it was found helps nobody
+        log.error("not_started", error=str(exc))  # noqa: TRY400 - a mistake of the user: a traceback is of no use
         return EXIT_CONFIG
 
 
@@ -104,7 +105,8 @@ class _Worker:
 
     async def run(self, stack: AsyncExitStack) -> int:
         options = self._options
-        # Users' modules are looked at by a process of their own, and programs are asked: all while nothing waits.
+        # A process of its own imports the users' modules, and programs are probed, all while nothing waits for the
+        # agent.
         path = search_path(options.executors)
         entries, probed = await asyncio.gather(
             asyncio.to_thread(scan_entries, options.executors, path),
@@ -126,7 +128,7 @@ class _Worker:
         return 0
 
     async def _unless_leaving(self, joining: Coroutine[None, None, Identity | None]) -> Identity | None:
-        """None when it was told to leave before it had joined."""
+        """Wait for the join; returns None when the agent was asked to leave before it had joined."""
         self._starting = asyncio.create_task(joining)
         try:
             return await self._starting
@@ -218,7 +220,7 @@ class _Worker:
         )
 
     def _leave(self) -> None:
-        """The first signal lets work end; the second one hands it back at once."""
+        """Leave: the first signal lets work end, and the second one hands it back at once."""
         if self._starting is not None:
             self._starting.cancel()
         if self._agent is not None:
@@ -244,7 +246,8 @@ class _Worker:
                 log.info(str(name), **data)
 
     def _tell_failure(self, data: dict[str, object]) -> None:
-        """The first one and then now and again: a master that is away for long must not fill the log."""
+        """Log the first failed call, and later ones at intervals: a master that is unavailable for long must not fill
+        the log."""
         now = self._clock.monotonic()
         if now - self._told_failure_at >= FAILURES_EVERY_S:
             self._told_failure_at = now

@@ -1,4 +1,4 @@
-"""The Python client: `Client` for everybody, `AsyncClient` for those with an event loop."""
+"""The Python client: `Client` for blocking code, `AsyncClient` for code with an event loop."""
 
 from crawlfleet.client._generated.blocking import Client
 from crawlfleet.client.async_client import AsyncClient

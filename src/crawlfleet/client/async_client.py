@@ -1,4 +1,4 @@
-"""The async client: one file of calls per noun, one connection pool."""
+"""The async client: one module of calls per noun, and one connection pool."""
 
 from __future__ import annotations
 

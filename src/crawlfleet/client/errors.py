@@ -1,9 +1,9 @@
-"""What a call can end in beside its answer.
+"""The exceptions that a call of the client can raise.
 
 CrawlfleetError
 ├── ApiError           the master answered with an error
 ├── Unreachable        no master answered, also after the retries
-├── NoEndpoint         nobody said which master, or with which token
+├── NoEndpoint         no address of a master or no token was given or found
 └── WaitTimeout        tasks were not final in time; they go on
 """
 
@@ -18,7 +18,7 @@ _PROBLEM_TYPE = "urn:crawlfleet:error:"
 
 
 class ApiError(CrawlfleetError):
-    """An error answer: `code` is stable, `field` names what in the request was wrong."""
+    """An error response: `code` is stable, `field` names what in the request was wrong."""
 
     def __init__(
         self,
@@ -36,16 +36,18 @@ class ApiError(CrawlfleetError):
         self.field = field
         self.hint = hint
         self.more = more or {}
-        """All that was said, with what only some errors say."""
+        """Complete content of the error response, with the members that only some errors have."""
 
     @property
     def is_foreign(self) -> bool:
-        """No master answers like that: another server, or a proxy without a backend, stands at its address."""
+        """Whether the response cannot come from a master: another server, or a proxy without a backend, is at its
+        address."""
         return not str(self.more.get("type", "")).startswith(_PROBLEM_TYPE)
 
     @classmethod
     def from_problem(cls, status: int, problem: object) -> ApiError:
-        """From a problem+json body; another server's answer (a proxy's page) is told by its status."""
+        """Make an error from a problem+json body; for another server's response (a proxy's page) it has only the
+        status."""
         if not isinstance(problem, Mapping):
             hint = "no master answers like that: is the address right, or is there a proxy in front of it?"
             return cls(status, f"http_{status}", f"the server answered {status}", hint=hint)

@@ -1,4 +1,4 @@
-"""Answers that are more than the document's schemas say: put together by the client, or open at the end."""
+"""Types of answers beyond the schemas of the OpenAPI document: put together by the client, or with open content."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ FINAL_STATUSES = frozenset({"completed", "failed", "timeout", "cancelled"})
 BatchMode = Literal["atomic", "each"]
 BatchItem = AcceptedView | RefusedView
 OnProgress = Callable[[int, int], None]
-"""Called with how many are done, and of how many."""
+"""Callback that receives how many are done, and of how many."""
 OnLook = Callable[[TaskView], None]
-"""Called with a task each time it is looked at."""
+"""Callback that receives a task each time it is read."""
 OnGroup = Callable[[GroupView], None]
-"""Called with a group each time it is looked at."""
+"""Callback that receives a group each time it is read."""
 Status = str | None
 """A status, or several with commas between them."""
 Role = Literal["viewer", "operator", "admin", "enrol"]
 OnBytes = Callable[[int], None]
-"""Called with how many bytes have come."""
+"""Callback that receives how many bytes have come."""
 ExportFormat = Literal["jsonl", "csv", "parquet", "warc"]
 ExportKind = Literal["items", "pages", "all"]
 LogLevel = Literal["debug", "info", "warning", "error", "critical"]
@@ -32,11 +32,11 @@ Fields = Mapping[str, Any]
 
 
 class Why(NamedTuple):
-    """Why a task is where it is, or why a group stands still."""
+    """The reason why a task is in its state, or why a group stands still."""
 
     sentence: str
     data: Mapping[str, Any]
-    """The same for programs: the status, the cause, and what the cause is about."""
+    """Data of the reason, for programs: the status, the cause, and what the cause is about."""
 
 
 OnWhy = Callable[[Why], None]
@@ -46,7 +46,7 @@ class SavedExport(NamedTuple):
     path: Path
     bytes: int
     is_complete: bool
-    """False: of work that had not ended, so that more may have come since."""
+    """Whether the work had ended; if False, more may have come since."""
 
 
 class LogLine(msgspec.Struct, frozen=True):

@@ -1,1 +1,1 @@
-"""What each process can be told: one class per process, one way to load them, every value with its source."""
+"""Settings of each process: one class per process, one way to load them, and every value with its source."""

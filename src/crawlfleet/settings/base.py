@@ -1,4 +1,4 @@
-"""What every settings class shares."""
+"""The base class of all settings classes, and the function that declares a setting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def default_data_dir() -> Path:
 
 
 def setting(default: Any = ..., *, about: str, shown: str | None = None, secret: bool = False, **bounds: Any) -> Any:
-    """A field with a sentence for the reference; `shown` is the default as people read it, where it is computed."""
+    """Declare a field with a sentence for the reference; `shown` is the default as people read it, where it is
+    computed."""
     extra: JsonDict = {"shown_default": shown, "secret": secret}
     if callable(default):
         return Field(default_factory=default, description=about, json_schema_extra=extra, repr=not secret, **bounds)
@@ -22,12 +23,13 @@ def setting(default: Any = ..., *, about: str, shown: str | None = None, secret:
 
 
 class Settings(BaseModel):
-    """Plain values: made by `load` from file, environment and flags, or by hand in a test, never from hidden places."""
+    """Base class of settings: plain values, made by `load` from file, environment and flags, or by hand in a test,
+    never from hidden places."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     section: ClassVar[str]
-    """The table of a shared file that is for this process alone."""
+    """Name of the table in a shared file that is for this process alone."""
 
     @classmethod
     def is_secret(cls, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""The settings of whoever calls a master: the command line."""
+"""The settings of the command line, which calls a master."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the validator's complaint to a sentence that names the setting and where its value came from."""
+"""Translates a validation error into a sentence that names the setting and where its value came from."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _SHOWN_CHARS = 100
 
 
 def bad_setting(cls: type[Settings], exc: ValidationError, given: Mapping[str, Given]) -> BadSetting:
-    """One error for all complaints: the first is the headline, the others follow line by line."""
-    # A default that is made from another setting is not a mistake of its own.
+    """Make one error of all validation errors: the first is the headline, the others follow line by line."""
+    # A default that is computed from another setting is not a mistake of its own.
     errors = [error for error in exc.errors() if error["type"] != "default_factory_not_called"]
     found = [_complaint(cls, error, given) for error in errors]
     first = found[0]
@@ -57,6 +57,6 @@ def _is_secret(cls: type[Settings], setting: str) -> bool:
 
 
 def _first_named(cls: type[Settings], detail: str) -> str:
-    """A check over several settings starts its sentence with one of them."""
+    """Return the setting that a check over several settings names first: its sentence starts with that name."""
     word = re.match(r"\w+", detail)
     return word.group() if word and word.group() in cls.model_fields else "settings"

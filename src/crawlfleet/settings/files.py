@@ -1,4 +1,4 @@
-"""Read a configuration file: TOML, YAML or JSON, by the end of its name."""
+"""Reads a configuration file: TOML, YAML or JSON, chosen by the suffix of its name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_BYTES = 1 << 20
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """The table in the file. Raises BadSetting, which names the file and, where there is one, the line."""
+    """Return the table in the file. Raises BadSetting, which names the file and, where there is one, the line."""
     source = Source("file", str(path))
     parse = _PARSERS.get(path.suffix.lower())
     if parse is None:

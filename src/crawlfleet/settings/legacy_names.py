@@ -1,7 +1,7 @@
-"""The names of the source documents' configuration blocks, and what each means here.
+"""The key names of the source documents' configuration blocks, and the setting that each one means here.
 
-Two families: the flat JSON blocks of the distribution guide (`mode`, `device_id`, `task_timeout`, ...) and the
-sections of the queue's `queue.yaml` (`redis`, `queue`, `workers`, `monitoring`).
+There are two families: the flat JSON blocks of the distribution guide (`mode`, `device_id`, `task_timeout`, ...) and
+the sections of the queue's `queue.yaml` (`redis`, `queue`, `workers`, `monitoring`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MEANING: Mapping[str, Mapping[str, str]] = {
     "workers.shutdown_timeout": {"worker": "drain_s"},
     "workers.task_timeout": {"master": "task_timeout_s"},
 }
-"""Their key (dots for depth) -> the section of ours -> our setting."""
+"""Mapping of a key of the source documents (dots for depth) to our section and to our setting in it."""
 
 NO_MEANING: Mapping[str, str] = {
     "mode": "the command chooses the mode",
@@ -51,15 +51,17 @@ NO_MEANING: Mapping[str, str] = {
 NOT_HERE: Mapping[str, str] = {
     "api_key": "a master keeps no key in a file: crawlfleet token create makes tokens",
 }
-"""Why a key that has a meaning for another process has none for this one, where that needs a word."""
+"""Explanations for keys that have a meaning for another process and none for this one, where that needs an
+explanation."""
 
 SECTIONS = frozenset({path[:end] for path in (*MEANING, *NO_MEANING) for end, char in enumerate(path) if char == "."})
 
 DESCRIPTIONS = frozenset({"设备唯一标识", "设备显示名称", "监听地址", "主节点URL（工作节点需要）"})
-"""What the guide writes in place of a value: not given, then, rather than a strange name for a machine."""
+"""Descriptions that the guide writes in place of a value: they count as not given, so that none of them becomes the
+name of a machine."""
 
 
 def meaning_of(key: str, section: str) -> str | None:
-    """Our setting of that section for their key."""
+    """Return our setting in that section for a key of the source documents."""
     meant = MEANING.get(key, {})
     return meant.get(section) or (meant.get("master") if section == "standalone" else None)

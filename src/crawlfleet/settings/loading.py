@@ -1,4 +1,4 @@
-"""Load settings: defaults, then a file, then the environment, then flags; each value knows where it came from."""
+"""Loads settings from defaults, then a file, then the environment, then flags; each value has its source."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FLAGS = {
     "allowed_network": "allowed_networks",
 }
 _STAND_INS = {"masters": "http://127.0.0.1:8000"}
-"""For settings without a default, so that the others can be checked and shown without them."""
+"""Substitutes for settings without a default, so that the others can be checked and shown without them."""
 _PASSWORD = re.compile(r"(://[^:/@]*):[^@]*@")
 
 
@@ -49,10 +49,10 @@ class Loaded(Generic[S]):
     sources: Mapping[str, Source]
     ignored: tuple[Ignored, ...] = ()
     missing: frozenset[str] = frozenset()
-    """Settings that are needed to start and were not given."""
+    """Names of the settings that are needed to start and were not given."""
 
     def rows(self) -> Iterator[tuple[str, Any, Source]]:
-        """Each setting with its value, fit to be shown, and its source."""
+        """Yield each setting with its value, fit to be shown, and its source."""
         for name in type(self.settings).model_fields:
             yield name, self._shown(name), self.sources[name]
 
@@ -75,8 +75,9 @@ def load(
     *,
     is_for_show: bool = False,
 ) -> Loaded[S]:
-    """Raises BadSetting. Flags go by `--flag` or by the setting's name; None stands for one that was not given. With
-    `is_for_show` a setting that is needed and was not given is no error: nothing is started."""
+    """Load the settings of a process. Raises BadSetting. Flags are given by `--flag` or by the setting's name; None
+    stands for one that was not given. With `is_for_show` a setting that is needed and was not given is no error:
+    nothing is started."""
     ignored: list[Ignored] = []
     given: dict[str, Given] = {}
     if file is not None:
@@ -95,13 +96,13 @@ def load(
 
 
 def setting_of(flag: str) -> str:
-    """The setting a flag is for."""
+    """Return the setting that a flag sets."""
     name = flag.removeprefix("--").replace("-", "_")
     return _FLAGS.get(name, name)
 
 
 def load_mode(file: Path | None, env: Mapping[str, str], flag: str | None) -> str | None:
-    """Which process a configuration is for, when the command does not say."""
+    """Return the process that a configuration is for, when the command does not name it."""
     value: object = flag or env.get(f"{PREFIX}MODE") or None
     source = Source("flag", "--mode") if flag else Source("environment", f"{PREFIX}MODE")
     if value is None and file is not None:
@@ -132,7 +133,7 @@ def _class_of(section: str) -> type[Settings]:
 
 
 def _flat(table: Mapping[str, Any], cls: type[Settings], above: str = "") -> Iterator[tuple[str, Any]]:
-    """The leaves of the source documents' sections, by dotted path; every other value as it is."""
+    """Yield the leaves of the source documents' sections by dotted path, and every other value as it is."""
     for key, value in table.items():
         path = f"{above}{key}"
         if path in sources.SECTIONS and isinstance(value, dict):
@@ -144,8 +145,8 @@ def _flat(table: Mapping[str, Any], cls: type[Settings], above: str = "") -> Ite
 def _take(
     cls: type[Settings], key: str, value: Any, source: Source, into: dict[str, Given] | None, ignored: list[Ignored]
 ) -> None:
-    """One key of a file: a setting of ours, a name of the source documents, or a mistake. Without `into` it is
-    only checked: it stands in another process's section."""
+    """Handle one key of a file: a setting of ours, a name of the source documents, or a mistake. Without `into` it is
+    only checked, because it stands in the section of another process."""
     if isinstance(value, str) and value.strip() in PLACEHOLDER_KEYS:
         hint = "crawlfleet token create --role enrol makes a token for workers"
         raise BadSetting(key, "this is the placeholder of the documentation, not a key", source, hint)
@@ -170,7 +171,7 @@ def _take(
 
 
 def _reason_to_ignore(key: str, source: Source) -> str:
-    """Why a known key means nothing here; raises BadSetting for one that nobody knows."""
+    """Return why a known key has no meaning here; raises BadSetting for a key that no process knows."""
     if key in sources.NO_MEANING:
         return sources.NO_MEANING[key]
     if key in sources.NOT_HERE:

@@ -1,4 +1,4 @@
-"""The settings of a master, and of an installation in one command."""
+"""The settings of a master, and of a standalone installation (a master and its agents, started by one command)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crawlfleet.settings.base import Settings, default_data_dir, setting
 from crawlfleet.settings.values import Count, CrawlHosts, Factor, Folder, Host, Label, Modules, Networks, Port, Seconds
 
 STRATEGY_GROUP = "crawlfleet.strategies"
-"""Of entry points: users' own."""
+"""Name of the entry point group of users' own strategies."""
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["auto", "console", "json"]
 
@@ -46,7 +46,7 @@ _BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]((?:/[A-Za-z0-9!_.*'
 
 
 def _results(text: str) -> str:
-    """A folder, as its absolute path, or a bucket and what the names in it begin with."""
+    """Return a folder as its absolute path, or the address of a bucket with the prefix of the names in it."""
     if text and "://" not in text:
         return str(Path(text).expanduser().absolute())
     found = _BUCKET.fullmatch(text)

@@ -10,7 +10,7 @@ _OTHERS = 0o077
 
 
 def open_private(path: str, flags: int) -> int:
-    """An opener for `open` and `FileIO`: a file that it creates is its owner's alone."""
+    """Open a file, as an opener for `open` and `FileIO`; a file that it creates is accessible to its owner alone."""
     return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
 
 
@@ -24,8 +24,8 @@ def make_private_folder(folder: Path) -> None:
 
 
 def tighten(path: Path) -> None:
-    """Take from others what they may do with a file or folder of ours. A path that does not exist, or that is another
-    user's, is left alone."""
+    """Remove the permissions of other users from a file or folder that belongs to the current user. A path that does
+    not exist, or that belongs to another user, is left alone."""
     try:
         found = path.stat()
         if found.st_uid == os.geteuid() and found.st_mode & _OTHERS:
@@ -35,7 +35,7 @@ def tighten(path: Path) -> None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write the file whole or not at all."""
+    """Write the file atomically: whole or not at all."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Where a value came from, what was left aside, and the error that names both."""
+"""The source of a value, the record of a value that was ignored, and the error that names setting and source."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from crawlfleet.errors import ConfigError
 @dataclass(frozen=True, slots=True)
 class Source:
     kind: str
-    """default, file, environment or flag"""
+    """Kind of the source: default, file, environment or flag."""
     where: str = ""
-    """The file and its key, the variable, the flag."""
+    """Exact place: the file and its key, the variable, or the flag."""
 
     def __str__(self) -> str:
         return self.where or self.kind
@@ -24,7 +24,7 @@ DEFAULT = Source("default")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value that somebody gave, under the name of the setting it is for."""
+    """A value that was given in a file, a variable or a flag, under the name of the setting it is for."""
 
     setting: str
     value: Any
@@ -42,7 +42,7 @@ class Ignored:
 
 
 class BadSetting(ConfigError):
-    """Stops the start: which setting, what is wrong with it, where its value came from, and what may help."""
+    """Stops the start, with the setting, what is wrong with it, where its value came from, and what may help."""
 
     def __init__(self, setting: str, detail: str, source: Source, hint: str | None = None) -> None:
         super().__init__(f"{setting}: {detail} (from {source})")

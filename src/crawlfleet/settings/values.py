@@ -1,4 +1,4 @@
-"""The kinds of values: how text from a variable or a flag becomes one, and what is refused."""
+"""Types of setting values: how text from a variable or a flag is parsed, and what is refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crawlfleet.model import limits
 from crawlfleet.model.host_names import crawl_host
 from crawlfleet.model.requirement import canonical_resources
 
-# The text with which the source document shows where a key belongs; whoever left it there has no key.
+# The text with which the source document shows where a key belongs; a file that still has it has no key.
 PLACEHOLDER_KEYS = frozenset({"your-secure-api-key-here"})
 
 
@@ -83,7 +83,7 @@ def _secret(text: str) -> str:
 
 
 def _named(value: object) -> object:
-    """From JSON, `name=value` pairs with commas between them, or a list of such pairs."""
+    """Parse JSON, `name=value` pairs with commas between them, or a list of such pairs."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         return json.loads(value)
     if isinstance(value, str):
@@ -92,7 +92,7 @@ def _named(value: object) -> object:
 
 
 def _pairs(pairs: list[str]) -> dict[str, Any]:
-    """`name=value` pairs; a value is read as JSON where it is JSON (1, true, ["html"]), as text otherwise."""
+    """Parse `name=value` pairs; a value is read as JSON where it is JSON (1, true, ["html"]), as text otherwise."""
     found: dict[str, Any] = {}
     for pair in pairs:
         name, has_value, text = pair.partition("=")

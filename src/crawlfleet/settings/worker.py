@@ -101,7 +101,7 @@ class WorkerSettings(Settings):
         if self.enrol_token and self.enrol_token_file:
             raise ValueError("enrol_token and enrol_token_file exclude each other")
         if ("cpu" in self.resources) != ("memory_mb" in self.resources):
-            # Of one of them there is no telling whose the rest is, where several agents share a machine.
+            # With only one of them given, it is unknown which agent owns the rest, where several share a machine.
             raise ValueError("resources: cpu and memory_mb belong together: one of them is missing")
         for name in ("enrol_token_file", "proxies_file", "ca_file"):
             path: Path | None = getattr(self, name)
@@ -110,7 +110,7 @@ class WorkerSettings(Settings):
         return self
 
     def read_enrol_token(self) -> str | None:
-        """As given, or from its file. Raises BadSetting for a file without one."""
+        """Return the enrol token as given, or from its file. Raises BadSetting for a file without one."""
         if self.enrol_token_file is None:
             return self.enrol_token
         source = Source("file", str(self.enrol_token_file))

@@ -1,1 +1,1 @@
-"""What crosses a process boundary: versioned messages and bodies."""
+"""Messages and bodies that cross a process boundary, with their versions."""

@@ -1,6 +1,6 @@
-"""Cookies on their way between an execution and a master; by position, as in `wire.sync`.
+"""Messages that carry cookies between an execution and a master; fields by position, as in `wire.sync`.
 
-Ages travel instead of instants: the clocks of node and master are never compared.
+Ages are sent instead of instants: the clocks of node and master are never compared.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ class CookieBody(msgspec.Struct, array_like=True, frozen=True):
     url: Annotated[str, msgspec.Meta(min_length=1, max_length=COOKIE_URL_CHARS)]
     header: Annotated[str, msgspec.Meta(min_length=1, max_length=COOKIE_CHARS)]
     age_ms: Annotated[int, msgspec.Meta(ge=0, le=AGE_MS_MAX)]
-    """How long ago it was set."""
+    """Time since the cookie was set."""
 
 
 class CookiesUp(msgspec.Struct, array_like=True, frozen=True):
-    """What sites set since the last call; nothing of it when the execution only wants to know the jar."""
+    """Cookies that sites set since the last call; empty when the execution only asks for the jar."""
 
     jar: Annotated[str, msgspec.Meta(max_length=JAR_NAME_CHARS)]
-    """A jar of the project by name; the empty one is that of the task, or of the crawl it takes part in."""
+    """Name of a jar of the project; the empty name is the jar of the task, or of the crawl it takes part in."""
     changes: Annotated[list[CookieBody], msgspec.Meta(max_length=JAR_COOKIES)] = []
 
 

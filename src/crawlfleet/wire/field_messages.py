@@ -1,7 +1,7 @@
-"""Messages about fields, in words for people: what a value must be, and which name was probably meant.
+"""Validation messages about fields, in words for people: what a value must be, and which name was probably meant.
 
-The validators (msgspec, pydantic, JSON Schema) speak of their own types. Their findings are put here into one set of
-sentences, so that the API, the command line and the settings tell the same fault in the same words.
+The validators (msgspec, pydantic, JSON Schema) use the names of their own types. Their errors are translated here into
+one set of sentences, so that the API, the command line and the settings describe the same fault in the same words.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 KNOWN_MOST = 40
-"""Names that a message lists."""
+"""Maximum number of names that a message lists."""
 
 TYPE_WORDS = {
     "int": "a whole number",
@@ -46,7 +46,7 @@ _STEP = re.compile(r"\[[^\]]*\]|[^.\[\]]+")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is nearest to one that is not known."""
+    """Return the known name that is nearest to an unknown one."""
     names = list(known)
     folded = {one.lower().replace("-", "_"): one for one in names}
     found = get_close_matches(name.lower().replace("-", "_"), folded, n=1, cutoff=0.6)
@@ -54,7 +54,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
 
 
 def unknown_name(name: str, known: Iterable[str], *, shown: str | None = None) -> str:
-    """`there is no 'dept'; did you mean depth?`, or what there is where none is near."""
+    """Return `there is no 'dept'; did you mean depth?`, or a list of the known names where none is near."""
     names = list(known)
     said = f"there is no {name!r}" if shown is None else shown
     if (near := did_you_mean(name, names)) is not None:
@@ -73,7 +73,7 @@ def bound(sign: str, limit: object) -> str:
 
 
 def length(kind: str, sign: str, limit: int) -> str:
-    """Of a text its characters, of a list or an object its entries."""
+    """Return the message about a length: the characters of a text, the entries of a list or an object."""
     if sign == ">=" and limit == 1:
         return "must not be empty"
     unit = "character" if kind in ("str", "string") else "entry"
@@ -82,7 +82,7 @@ def length(kind: str, sign: str, limit: int) -> str:
 
 
 def decoder_message(detail: str, kind: Any = None, path: str = "") -> str:
-    """What msgspec found, without the place. `kind` is the type that was decoded, `path` where in it."""
+    """Translate an error of msgspec, without the place. `kind` is the type that was decoded, `path` the place in it."""
     if found := _TYPES.match(detail):
         given = "a fraction" if found["given"] == "float" else TYPE_WORDS.get(found["given"], found["given"])
         return f"{must_be(found['wanted'].split('|'))}, not {given}"
@@ -102,7 +102,7 @@ def decoder_message(detail: str, kind: Any = None, path: str = "") -> str:
 
 @lru_cache(maxsize=256)
 def field_names(kind: Any, path: str) -> tuple[str, ...]:
-    """The fields of the structure at a path of a type that msgspec decodes."""
+    """Return the names of the fields of the structure at a path of a type that msgspec decodes."""
     found = _struct_at(kind, path)
     return () if found is None else tuple(field.encode_name for field in found.fields)
 
@@ -188,7 +188,7 @@ _MODEL_LENGTHS = {
 
 
 def model_message(error: Mapping[str, Any], known: Iterable[str] = ()) -> str:
-    """What pydantic found. `known` are the fields beside one that is not known."""
+    """Translate an error of pydantic. `known` are the fields beside one that is not known."""
     kind, context = str(error["type"]), error.get("ctx") or {}
     if kind in _MODEL_TYPES:
         return must_be([_MODEL_TYPES[kind]])

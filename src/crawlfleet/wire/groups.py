@@ -1,4 +1,4 @@
-"""The body of a new group."""
+"""The bodies of a new group."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CrawlBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
 
 class GroupFrame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A group as it is read first: what is wrong with one of its tasks is told of that task."""
+    """A group as it is read first, with raw tasks, so that an error in one of its tasks is reported for that task."""
 
     name: Name | None = None
     project_id: Name | None = None

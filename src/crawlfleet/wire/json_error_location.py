@@ -1,8 +1,9 @@
-"""Where a broken body is broken: for answers that name the field, and for the neighbours of one bad task in a batch.
+"""Finds where a malformed JSON body is broken: for responses that name the field, and to read the other tasks of a
+batch with one bad task.
 
-A decoder stops at the first byte it cannot take and says little about where that was. What it refused is cut up here by
-its brackets and commas alone, however deep it goes, and every piece is decoded again for itself: nothing is accepted
-that the decoder would not accept.
+A decoder stops at the first byte that it cannot accept and reports little about its place. The refused body is cut up
+here by its brackets and commas alone, however deep it goes, and every piece is decoded again by itself: nothing is
+accepted that the decoder would not accept.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from crawlfleet.model import limits
 
 MOST_BYTES = 4 * limits.PARAMETERS_BYTES
 MOST_TOKENS = 500_000
-"""More than this is not searched: it may cost its sender the place of the fault, never a master its time."""
+"""Maximum number of tokens that are searched: a larger body may cost its sender the place of the fault, never a master
+its time."""
 
 DEPTH_MESSAGE = f"nested deeper than {limits.JSON_DEPTH} levels"
 UTF8_MESSAGE = "not valid UTF-8"
 
 _STRING = rb'"[^"\\]*(?:\\[\s\S][^"\\]*)*"'
-# A string that never ends goes to the end: looked for again from each of its quotes it would cost their square.
+# A string that never ends matches to the end: a search again from each of its quotes would take quadratic time.
 _TOKEN = re.compile(_STRING + rb"?|[\[\]{},]")
 _MEMBER = re.compile(rb"\s*(" + _STRING + rb")\s*:")
 _UNPAIRED = re.compile(
@@ -38,13 +40,13 @@ class Fault(NamedTuple):
 
 
 def elements(array: bytes) -> list[bytes] | None:
-    """The pieces of a JSON array; None when its brackets do not show where they are."""
+    """Return the pieces of a JSON array; None when its brackets do not show where they are."""
     pieces = _pieces(array, b"[]")
     return None if pieces is None or not all(piece.strip() for piece in pieces) else pieces
 
 
 def fault(body: bytes) -> Fault | None:
-    """The first member of a JSON object that cannot be decoded, and why."""
+    """Return the first member of a JSON object that cannot be decoded, and why."""
     for piece in _pieces(body, b"{}") or ():
         named = _MEMBER.match(piece)
         if named is None:
@@ -55,7 +57,7 @@ def fault(body: bytes) -> Fault | None:
 
 
 def complaint(value: bytes) -> str | None:
-    """Why these bytes are no JSON value."""
+    """Return why these bytes are no JSON value, or None if they are one."""
     try:
         msgspec.json.decode(value)
     except RecursionError:
@@ -68,7 +70,7 @@ def complaint(value: bytes) -> str | None:
 
 
 def _worded(detail: str) -> str:
-    """The decoder's words, as the end of a sentence about JSON."""
+    """Turn the decoder's message into the end of a sentence about JSON."""
     return "it ends too early" if detail == "Input data was truncated" else detail.removeprefix("JSON is malformed: ")
 
 

@@ -1,5 +1,5 @@
-"""Products on their way from an execution to a master, and what an execution may ask about them; by position, as in
-`wire.sync`."""
+"""Messages that carry products from an execution to a master, and queries of an execution about them; fields by
+position, as in `wire.sync`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from crawlfleet.model.product import Product
 from crawlfleet.wire.tasks import unstorable
 
 OUTCOME_PRODUCTS = 100
-"""That travel with an outcome; an execution that sees more sends them in batches while it runs."""
+"""Maximum number of products that are sent with an outcome; an execution that sees more sends them in batches while it
+runs."""
 BODY_BYTES = 16 << 20
 ANSWER_PRODUCTS = 1_000
 
@@ -26,7 +27,7 @@ Key = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 
 
 class ProductBody(msgspec.Struct, array_like=True, frozen=True):
-    """`model.product.Product`."""
+    """A product as it is sent: `model.product.Product`."""
 
     shop: Shop
     id: Id
@@ -44,12 +45,12 @@ class ProductsUp(msgspec.Struct, array_like=True, frozen=True):
 
 
 class UnseenUp(msgspec.Struct, array_like=True, frozen=True):
-    """Which products of a shop have not been seen since then?"""
+    """Query for the products of a shop that have not been seen since a given instant."""
 
     shop: Shop
     since: Instant
     after: Key = 0
-    """The last one of the answer before."""
+    """Key of the last product of the answer before."""
 
 
 class UnseenBody(msgspec.Struct, array_like=True, frozen=True):
@@ -63,20 +64,20 @@ class UnseenDown(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ReportUp(msgspec.Struct, array_like=True, frozen=True):
-    """What has become of a shop's products since then?"""
+    """Query for the changes of a shop's products since a given instant."""
 
     shop: Shop
     since: Instant
     kind: str = ""
-    """`new`, `changed` or `gone`: which of them; none: only how many."""
+    """Kind of products to return: `new`, `changed` or `gone`; the empty string returns only the counts."""
     after: Key = 0
 
 
 class ReportDown(msgspec.Struct, array_like=True, frozen=True):
     counts: list[int]
-    """`model.product.SyncCounts`"""
+    """Counts of the products, in the order of `model.product.SyncCounts`."""
     products: list[tuple[int, ProductBody]] = []
-    """With their keys."""
+    """Products, each with its key."""
 
 
 _BODY = msgspec.json.Decoder(ProductBody)
@@ -88,7 +89,7 @@ def body_of(product: Product) -> ProductBody:
 
 
 def product_in(body: ProductBody) -> Product:
-    """Raises ValueError, with the field first, for what cannot be kept."""
+    """Return the product of a body. Raises ValueError, with the field first, for what cannot be stored."""
     for name in ("shop", "id", "url", "title", "price", "currency", "availability"):
         said = getattr(body, name)
         if said is not None and (complaint := unstorable(said)):
@@ -110,7 +111,7 @@ def product_in(body: ProductBody) -> Product:
 
 
 def products_in(raws: Sequence[msgspec.Raw]) -> list[Product]:
-    """Those of an outcome. Raises ValueError that says which one is wrong, and where."""
+    """Return the products of an outcome. Raises ValueError that names the wrong one and its field."""
     if len(raws) > OUTCOME_PRODUCTS:
         raise ValueError(f"{len(raws)} products; at most {OUTCOME_PRODUCTS} come with an outcome")
     found = []
@@ -118,6 +119,6 @@ def products_in(raws: Sequence[msgspec.Raw]) -> list[Product]:
         try:
             found.append(product_in(_BODY.decode(raw)))
         except (ValueError, RecursionError) as exc:
-            # What the decoder raises is a ValueError, too.
+            # The exceptions of the decoder are ValueErrors, too.
             raise ValueError(f"products[{at}]: {exc}") from exc
     return found

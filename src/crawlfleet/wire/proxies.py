@@ -1,4 +1,4 @@
-"""The health of a node's proxies on its way to a master; by position, as in `wire.sync`."""
+"""The message that carries the health of a node's proxies to a master; fields by position, as in `wire.sync`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Span = Annotated[int, msgspec.Meta(ge=0, le=SPAN_MS_MAX)]
 
 
 class ProxyHealthBody(msgspec.Struct, array_like=True, frozen=True):
-    """`model.proxy_health.ProxyHealth`."""
+    """The health of one proxy as it is sent: `model.proxy_health.ProxyHealth`."""
 
     pool: Annotated[str, msgspec.Meta(min_length=1, max_length=LABEL_CHARS)]
     proxy: Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
@@ -28,6 +28,6 @@ class ProxyHealthBody(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ProxiesUp(msgspec.Struct, array_like=True, frozen=True):
-    """All proxies of the node's pools; it replaces what was reported before."""
+    """All proxies of the node's pools; it replaces the previous report."""
 
     proxies: Annotated[list[ProxyHealthBody], msgspec.Meta(max_length=PROXIES_MAX)]

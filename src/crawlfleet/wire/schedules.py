@@ -1,4 +1,4 @@
-"""The bodies that make and change a schedule. The template in them is a task's body, and read as one."""
+"""The bodies that create and change a schedule. The template in them is a task's body, and is read as one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def changed(body: ScheduleBody, change: ScheduleChange) -> ScheduleBody:
     said = {name: value for name in change.__struct_fields__ if (value := getattr(change, name)) is not UNSET}
     if any(kind in said for kind in KINDS):
         said = {**dict.fromkeys(KINDS), **said}
-        # A zone that only the old expression had a use for goes with it.
+        # A time zone that only the old expression had a use for is removed with it.
         if said["cron"] is None:
             said.setdefault("time_zone", DEFAULT_ZONE)
         if said["at"] is not None:

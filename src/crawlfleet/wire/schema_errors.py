@@ -1,4 +1,5 @@
-"""What is wrong with parameters, in words for people: a validator speaks of its schema, and people have not read it."""
+"""Translates the errors of a JSON schema into words for people: a validator describes its schema, which the people who
+read the error have not read."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from crawlfleet.model import limits
 from crawlfleet.wire.field_messages import bound, length, must_be, unknown_name
 
 INTERNAL = "x-internal"
-"""The mark, in a schema, of a parameter that people do not give."""
+"""Key that marks, in a schema, a parameter that people do not give."""
 _VALUE_CHARS = 100
 _SIGNS = {
     "minimum": ">=",
@@ -29,21 +30,22 @@ _SIGNS = {
 
 
 def complaint(schema: Any, error: ValidationError) -> tuple[str, str]:
-    """Where, as the end of a path such as `.follow.allow[1]`, and what."""
+    """Return the place, as the end of a path such as `.follow.allow[1]`, and the message."""
     error = _meant(error)
     where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in error.instance_path)
     return where, _detail(_part(schema, error.schema_path[:-1]), error)
 
 
 def shortened(text: str) -> str:
-    """Its beginning and its end: what is refused may be a megabyte, and a batch has thousands of them."""
+    """Shorten a text to its beginning and its end: a refused value may be a megabyte, and a batch has thousands of
+    them."""
     most = limits.NAME_CHARS
     return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 2 :]}"
 
 
 def _meant(error: ValidationError) -> ValidationError:
-    """Where a value fits no alternative, what is wrong with the one that was meant: the only one of its type, or the
-    only one of which nothing is missing."""
+    """Return, where a value fits no alternative, the error of the alternative that was meant: the only one of its type,
+    or the only one of which nothing is missing."""
     fitting = _of_its_type(error)
     whole = [branch for branch in fitting if not any(one.kind.name == "required" for one in branch)]
     for some in (fitting, whole):
@@ -57,7 +59,7 @@ def _of_its_type(error: ValidationError) -> list[list[ValidationError]]:
 
 
 def _branches(error: ValidationError) -> list[list[ValidationError]]:
-    """What is wrong with each alternative; nothing where there are none, or a value fits too many."""
+    """Return the errors of each alternative; an empty list where there are none, or where a value fits too many."""
     branches: list[list[ValidationError]] = getattr(error.kind, "context", None) or []
     return branches if all(branches) else []
 
@@ -89,7 +91,7 @@ def _detail(part: Mapping[str, Any], error: ValidationError) -> str:
 
 
 def _of_all(error: ValidationError) -> str | None:
-    """Where all alternatives have the same to say."""
+    """Return the message that holds for all alternatives, where they have the same kind of error."""
     firsts: list[Any] = [branch[0].kind for branch in _of_its_type(error)]
     if firsts and all(kind.name == "required" for kind in firsts):
         return f"needs {_either(kind.property for kind in firsts)}"
@@ -108,7 +110,7 @@ def _of_all(error: ValidationError) -> str | None:
 
 
 def _of_limit(part: Mapping[str, Any], error: ValidationError) -> str:
-    """A limit that a value does not keep, and the value."""
+    """Return the message about a limit that a value violates, with the value."""
     kind: Any = error.kind
     given = f", not {_shown(error.instance)}"
     match kind.name:
@@ -157,7 +159,7 @@ def _part(schema: Any, way: Iterable[str | int]) -> Mapping[str, Any]:
         try:
             schema = schema[step]
         except (KeyError, IndexError, TypeError):
-            # A reference leads elsewhere: then the validator's own words have to do.
+            # The reference leads to another document: then the validator's own message has to do.
             return {}
     return schema if isinstance(schema, Mapping) else {}
 

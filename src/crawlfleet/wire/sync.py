@@ -1,8 +1,8 @@
-"""The one call every node makes, and the one it starts with.
+"""The messages of the sync, the one call that every node makes again and again, and of the call that opens a session.
 
-JSON, as parameters and results are passed through as they came. Fields travel by position (`array_like`), spans in
-milliseconds: a node's clock is never compared with a master's.
-New fields are appended with a default; a receiver ignores what it does not know.
+They are JSON, as parameters and results are passed through as they came. Fields are sent by position (`array_like`),
+and spans in milliseconds: a node's clock is never compared with a master's. New fields are appended with a default; a
+receiver ignores what it does not know.
 """
 
 from __future__ import annotations
@@ -13,44 +13,45 @@ import msgspec
 
 PROTOCOL_VERSION = 1
 NULL = msgspec.Raw(b"null")
-"""No result: a raw value is always there, if only to say that it is not."""
+"""The value of an absent result: a raw field always has a value, so that absence is the JSON `null`."""
 
 
 HANDS_OVER_ONLY = -1
-"""`OpenUp.after` of a call that opens nothing, as no session has this number: its outcomes are taken all the same."""
+"""Value of `OpenUp.after` for a call that opens no session, as no session has this number: its outcomes are taken all
+the same."""
 
 
 class UsedBody(msgspec.Struct, array_like=True, frozen=True):
-    """What a metered execution has fetched."""
+    """The usage of a metered execution: what it has fetched."""
 
     pages: int = 0
     bytes: int = 0
 
 
 class OutcomeBody(msgspec.Struct, array_like=True, frozen=True):
-    """An execution that is over; kept on the node's disk until a master has acknowledged it."""
+    """The outcome of an execution that is over; kept on the node's disk until a master has acknowledged it."""
 
     task: int
     execution: int
     end: int
-    """model.execution.End"""
+    """How the execution ended, as a number of `model.execution.End`."""
     error: int = 0
-    """model.status.ErrorClass, 0 for none"""
+    """Error class, as a number of `model.status.ErrorClass`; 0 for none."""
     message: str = ""
     is_permanent: bool = False
     result: msgspec.Raw = NULL
     metrics: msgspec.Raw = NULL
     started_ms_ago: int | None = None
     again_ms: int = 0
-    """Of one that was handed back: what it waits for lasts so long, and it is parked."""
+    """Wait of an execution that was handed back: the task is parked for this span."""
     cause: int = 0
-    """model.parking.ParkCause of one that is parked"""
+    """Cause of the parking, as a number of `model.parking.ParkCause`, for a task that is parked."""
     subject: str = ""
-    """The host it waits for, or the project whose day is spent."""
+    """The host that the parked task waits for, or the project whose daily quota is exhausted."""
     used: UsedBody | None = None
-    """Of one that was metered; None for one that was not, or that could not say."""
+    """Usage of a metered execution; None for one that was not metered, or that could not report its usage."""
     products: list[msgspec.Raw] = []
-    """`wire.products.ProductBody`: what it saw of products, beside what it sent while it ran."""
+    """Products that the execution saw, beside those it sent while it ran; each is a `wire.products.ProductBody`."""
 
 
 class StartBody(msgspec.Struct, array_like=True, frozen=True):
@@ -71,59 +72,62 @@ class MeasurementBody(msgspec.Struct, array_like=True, frozen=True):
     error_rate: float = 0.0
     start_latency_s: float = 0.0
     ends: list[tuple[str, int, int]] = []
-    """By task type, since the agent started: executions whose process survived them, and process deaths."""
+    """Counts by task type since the agent started: executions whose process survived them, and process deaths."""
 
 
 class ProgressBody(msgspec.Struct, array_like=True, frozen=True):
-    """How far a running execution is, in its own words: a hint, told when it has changed."""
+    """Progress of a running execution, in its own words: a hint, sent when it has changed."""
 
     execution: int
     figures: msgspec.Raw
 
 
 class HostWantBody(msgspec.Struct, array_like=True, frozen=True):
-    """A target host that executions on the node want to ask, or have asked in this session."""
+    """A target host that executions on the node want to send requests to, or have sent requests to in this session."""
 
     host: str
     wanted: int | None = None
-    """How many requests could leave now; 0: none, but what is granted would be kept; None: no more."""
+    """Number of requests that could be sent now; 0: none, but a grant would be kept; None: the host is not needed any
+    more."""
     is_pending: bool = False
-    """What was cut of it may still be in use, although the version was taken."""
+    """Whether a part of the grant that was cut may still be in use, although the version was taken."""
     requests: int = 0
-    """Of this session so far; so are the others."""
+    """Number of requests to the host in this session so far. `refused` and `blocked` also count this session so far."""
     refused: int = 0
-    """Answered with 429 or 503."""
+    """Number of requests that were answered with 429 or 503."""
     blocked: int = 0
-    """Answered with 403."""
+    """Number of requests that were answered with 403."""
     in_use: int | None = None
-    """The most requests in any second from now on, with what was granted; those of the last second count. None: as many
-    as it was ever granted."""
+    """Highest number of requests in any second from now on with what was granted, those of the last second included.
+    None: as many as were ever granted."""
 
 
 class HostNewsBody(msgspec.Struct, array_like=True, frozen=True):
     host: str
     kind: int
-    """model.hosts.HostNews"""
+    """Kind of the report, as a number of `model.host_names.HostNews`."""
     span_ms: int = 0
-    """The Retry-After of a refusal, or the crawl delay of robots.txt."""
+    """Span of the Retry-After of a refusal, or of the crawl delay of robots.txt."""
 
 
 class HostFiguresBody(msgspec.Struct, array_like=True, frozen=True):
-    """What the node counted of hosts since the batch before.
+    """Host figures: what the node counted of hosts since the batch before.
 
-    It is told again under the same name until a sync that carried it is answered, in a later session too.
+    A batch is sent again under the same session and number until a sync that carried it is answered, in a later session
+    too.
     """
 
     session: int
-    """In which it was made,"""
+    """Number of the session in which the batch was made."""
     number: int
-    """and which of the agent's batches it is."""
+    """Number of the batch among those of the agent."""
     hosts: list[tuple[str, list[int]]] = []
-    """model.host_figures; of `*` are those of hosts that were too many."""
+    """Figures by host, in the order of `model.host_stats`; the entry `*` is for the hosts beyond the limit."""
 
 
 class SliceWantBody(msgspec.Struct, array_like=True, frozen=True):
-    """A metered execution asks for more of its project's day; until it is answered, again under the same number."""
+    """Request of a metered execution for another slice of its project's daily quota; it is repeated under the same
+    number until it is answered."""
 
     task: int
     execution: int
@@ -136,31 +140,33 @@ class SyncUp(msgspec.Struct, array_like=True, frozen=True):
     node: int
     session: int
     number: int
-    """Rises with each sync of the session; an older one than the newest seen is answered empty."""
+    """Number of the sync, which rises with each sync of the session; one older than the newest seen is answered
+    empty."""
     wait_ms: int
-    """How long the master may park the call when it has nothing to say."""
+    """Maximum time that the master may hold back the call (long poll) when it has nothing to send."""
     held: list[int]
-    """Executions on the node as of this number, those in `started` among them, those in `outcomes` not."""
+    """Executions on the node as of this number: those in `started` are included, those in `outcomes` are not."""
     started: list[StartBody] = []
     outcomes: list[OutcomeBody] = []
     measurement: MeasurementBody = MeasurementBody()
     slots: int = 0
     is_draining: bool = False
     is_leaving: bool = False
-    """The last sync of a clean exit: the node holds nothing and goes offline."""
+    """Whether this is the last sync of a clean exit: the node holds nothing and goes offline."""
     config_version: int = 0
-    """Of the configuration the node has."""
+    """Version of the configuration that the node has."""
     config_mark: int = 0
-    """Of the master's defaults in it."""
+    """Mark of the master's defaults in the configuration that the node has."""
     progress: list[ProgressBody] = []
     grants_taken: int = 0
-    """The newest version of grants the node has; what it cut is in effect but for hosts that say `is_pending`."""
+    """Newest version of grants that the node has; its cuts are in effect, except for hosts with `is_pending`."""
     hosts: list[HostWantBody] = []
     host_news: list[HostNewsBody] = []
     wants: list[SliceWantBody] = []
     figures: HostFiguresBody | None = None
     is_departing: bool = False
-    """The agent was asked to leave: the session takes no new work, and ends when nothing is left to hand over."""
+    """Whether the agent was asked to leave: the session takes no new work, and ends when nothing is left to hand
+    over."""
 
 
 class AssignmentBody(msgspec.Struct, array_like=True, frozen=True):
@@ -172,18 +178,19 @@ class AssignmentBody(msgspec.Struct, array_like=True, frozen=True):
     retry: int
     round: int
     is_alone: bool = False
-    """Lost twice with others: give it a process of its own."""
+    """Whether the execution needs a process of its own, because it was lost twice together with others."""
     memory_mb: int = 0
-    """What it is allocated on the node, where it reserved some; 0: what is usual there."""
+    """Memory allocated to the execution on the node, where it reserved some; 0: the node's default."""
     is_metered: bool = False
-    """Its project has daily quotas: it fetches nothing without a slice of the day, and says what it used."""
+    """Whether the project has daily quotas: the execution fetches nothing without a quota slice, and reports its
+    usage."""
 
 
 class RecallBody(msgspec.Struct, array_like=True, frozen=True):
     task: int
     execution: int
     reason: int
-    """model.status.Recall"""
+    """Reason of the recall, as a number of `model.status.Recall`."""
 
 
 class SyncVerdict(IntEnum):
@@ -197,56 +204,56 @@ class SyncVerdict(IntEnum):
 
 
 class NodeConfigBody(msgspec.Struct, array_like=True, frozen=True):
-    """What the configuration of the node's cluster says to the node. It replaces what was said before."""
+    """The part of the configuration of the node's cluster that concerns the node. It replaces the one sent before."""
 
     version: int
     allow_hosts: list[str] = []
-    """Beside the node's own, for executions that start from now on."""
+    """Hosts that are allowed beside the node's own, for executions that start from now on."""
     sync_ms: int | None = None
-    """Sync at least this often; never more seldom than the lease allows."""
+    """Maximum time between two syncs; the node never syncs more seldom than the lease allows."""
     mark: int = 0
-    """Of the defaults in it: other ones are news at the same version."""
+    """Mark of the defaults in the configuration: other defaults make it a new configuration at the same version."""
 
 
 class HostGrantBody(msgspec.Struct, array_like=True, frozen=True):
-    """A part of a host's budget; nothing may be asked of a host without one."""
+    """A grant: a part of a host's budget; a node may send no request to a host without one."""
 
     host: str
     rate: int = 0
-    """Requests a second, evenly spaced."""
+    """Number of requests a second, evenly spaced."""
     concurrency: int = 0
     spacing_ms: int = 0
-    """Between any two requests, where it is not 0; then `rate` only says that there is a grant."""
+    """Span between any two requests, where it is not 0; then `rate` only shows that there is a grant."""
     away_ms: int = 0
-    """How long the host is left alone by everybody from now on."""
+    """Span, from now on, in which no node may send requests to the host."""
 
 
 class GrantsBody(msgspec.Struct, array_like=True, frozen=True):
-    """All grants of the session. It replaces what was said before; they end with the session's lease."""
+    """All grants of the session. It replaces what was sent before; the grants end with the session's lease."""
 
     version: int
     hosts: list[HostGrantBody] = []
 
 
 class OverBody(msgspec.Struct, array_like=True, frozen=True):
-    """Nothing is left of what was asked for."""
+    """Denial of a quota slice: nothing is left of what was requested."""
 
     quota: str
-    """pages_per_day or bytes_per_day"""
+    """Name of the exhausted quota: pages_per_day or bytes_per_day."""
     project: str
     message: str
     again_ms: int = 0
-    """How long until there is some again, for an execution that is to wait for it; 0: it fails."""
+    """Span until the quota is available again, for an execution that is to wait for it; 0: the execution fails."""
     is_held: bool = False
-    """Other executions hold some, which may come back any moment."""
+    """Whether other executions hold parts of the quota, which they may give back at any time."""
 
 
 class SliceBody(msgspec.Struct, array_like=True, frozen=True):
-    """All that an execution was granted so far; it replaces what was said before."""
+    """All that an execution was granted so far; it replaces what was sent before."""
 
     execution: int
     number: int
-    """Of the want that this answers, or of a newer one."""
+    """Number of the request that this answers, or of a newer one."""
     pages: int
     bytes: int
     overs: list[OverBody] = []
@@ -257,24 +264,24 @@ class SyncDown(msgspec.Struct, array_like=True, frozen=True):
     assignments: list[AssignmentBody] = []
     recalls: list[RecallBody] = []
     stops: list[int] = []
-    """Executions the store does not give to this session: stop them, report nothing."""
+    """Executions that the store does not assign to this session: the node stops them and reports nothing."""
     acknowledged: list[int] = []
-    """Outcomes taken or found stale: forget them."""
+    """Outcomes that were taken or found stale: the node forgets them."""
     drain_ms: int | None = None
-    """Drain within this span; None: take work."""
+    """Span within which the node has to drain; None: the node takes work."""
     slots: int | None = None
     masters: list[str] = []
     config: NodeConfigBody | None = None
-    """None: the node has the newest."""
+    """New configuration; None: the node has the newest."""
     grants: GrantsBody | None = None
-    """None: the node has the newest."""
+    """New grants; None: the node has the newest."""
     slices: list[SliceBody] = []
 
 
 class OpenUp(msgspec.Struct, array_like=True, frozen=True):
-    """Opens a session. Outcomes saved by the last one come first, then what it still held is taken from it.
+    """Opens a session. Outcomes saved by the last session are taken first, then what it still held is taken from it.
 
-    Outcomes that do not fit into one message go ahead of it, with `after` set to HANDS_OVER_ONLY.
+    Outcomes that do not fit into one message are sent ahead of it, with `after` set to HANDS_OVER_ONLY.
     """
 
     node: int
@@ -284,18 +291,19 @@ class OpenUp(msgspec.Struct, array_like=True, frozen=True):
     task_types: list[str] = []
     version: int = PROTOCOL_VERSION
     after: int = 0
-    """The newest session the node knows of. Only the one after it is opened: a call that arrives late, when another
+    """Newest session that the node knows of. Only the one after it is opened: a call that arrives late, when another
     one has opened a session already, must not end it."""
     is_departing: bool = False
-    """As in `SyncUp`: the session is opened only to hand over outcomes."""
+    """Whether the agent was asked to leave, as in `SyncUp`: the session is opened only to hand over outcomes."""
 
 
 class OpenDown(msgspec.Struct, array_like=True, frozen=True):
     session: int
     lease_ms: int
     sync_ms: int
-    """Sync at least this often."""
+    """Maximum time between two syncs."""
     acknowledged: list[int] = []
     masters: list[str] = []
     is_open: bool = True
-    """False: nothing was opened, and `session` is the newest there is. Ask again, after it."""
+    """Whether a session was opened. False: `session` is the newest there is, and the node asks again with it as
+    `after`."""

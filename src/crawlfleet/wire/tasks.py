@@ -1,7 +1,7 @@
-"""The body of a submitted task, and how a batch of them is read.
+"""The body of a submitted task, and the functions that read a batch of them.
 
 Types, bounds and unknown fields are checked by the decoder; what a decoder cannot see (depth, NUL, numbers that no
-database holds) is looked for in the raw bytes, which costs nothing when there is nothing to find.
+database holds) is searched in the raw bytes, which costs nothing when there is nothing to find.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class TaskBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, f
 
 
 class SpecBody(msgspec.Struct, omit_defaults=True, frozen=True):
-    """What the store keeps of a body beside its columns; absent when everything has its default."""
+    """The part of a body that the store keeps beside its columns; absent when everything has its default."""
 
     cluster: str | None = None
     min_resources: dict[str, float] = {}
@@ -114,22 +114,23 @@ _UNKNOWN_FIELD = re.compile(r"unknown field `(.*?)`")
 _MISSING_FIELD = re.compile(r"missing required field `(.*?)`")
 _PATH_CHARS = 1_000
 _FLAT = bytes.maketrans(b"123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", b"000000000abcdefghijklmnopqrstuvwxyz")
-"""Digits to zeros, capitals to small letters."""
+"""Translation table from digits to zeros and from capitals to small letters."""
 
 
 def read_tasks(body: bytes) -> list[TaskBody | Refusal]:
-    """The tasks of a JSON array, each read or refused. Raises msgspec.MsgspecError when it is no array at all."""
+    """Return the tasks of a JSON array, each read or refused. Raises msgspec.MsgspecError when it is no array at
+    all."""
     try:
         tasks: Sequence[TaskBody | Refusal] = _BATCH.decode(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         tasks = [read_task(raw) for raw in _decode_array(body)]
-    # Looked at once for all: what the whole body does not have, no task in it has.
+    # The whole body is examined once: what it does not contain, no task in it contains.
     is_plain = not _is_odd(body)
     return [examined(task, is_plain=is_plain) if isinstance(task, TaskBody) else task for task in tasks]
 
 
 def read_task(raw: bytes | msgspec.Raw, *, most: int = limits.PARAMETERS_BYTES) -> TaskBody | Refusal:
-    """`most`: bytes of parameters, where they are still to be split."""
+    """Read one task. `most` is the limit of bytes of parameters, which differs where they are still to be split."""
     try:
         return examined(_ONE.decode(raw), most=most)
     except msgspec.ValidationError as exc:
@@ -141,16 +142,16 @@ def read_task(raw: bytes | msgspec.Raw, *, most: int = limits.PARAMETERS_BYTES) 
 
 
 def task_body(fields: Mapping[str, Any]) -> TaskBody | Refusal:
-    """A task from Python values, under the same rules as one from the wire."""
+    """Return a task from Python values, under the same rules as one from the wire."""
     try:
-        # Not by msgspec, which writes null for a number that is not finite.
+        # Not encoded by msgspec, which writes null for a number that is not finite.
         return read_task(json.dumps(fields, allow_nan=False).encode())
     except (TypeError, ValueError, RecursionError) as exc:
         return Refusal(Code.INVALID_INPUT, f"cannot be written as JSON: {exc}")
 
 
 def value_refusal(value: Any, field: str) -> Refusal | None:
-    """Why a value that came as JSON cannot be kept, under the same rules."""
+    """Return why a value that came as JSON cannot be stored, under the same rules."""
     try:
         raw = json.dumps(value, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as exc:
@@ -159,7 +160,8 @@ def value_refusal(value: Any, field: str) -> Refusal | None:
 
 
 def examined(task: TaskBody, *, is_plain: bool = False, most: int = limits.PARAMETERS_BYTES) -> TaskBody | Refusal:
-    """The task, or why its contents cannot be kept. `is_plain`: it came in a body that has nothing odd in it."""
+    """Return the task, or why its contents cannot be stored. `is_plain`: it came in a body that has nothing odd in
+    it."""
     raw = bytes(task.parameters)
     if len(raw) > most:
         detail = f"{len(raw)} bytes; at most {most} are taken"
@@ -181,7 +183,7 @@ def examined(task: TaskBody, *, is_plain: bool = False, most: int = limits.PARAM
 
 
 def refusal_of(exc: msgspec.MsgspecError, kind: Any = None) -> Refusal:
-    """The decoder's complaint about a `kind` of body, in words and with the field as people write it."""
+    """Translate the decoder's error about a `kind` of body into words, with the field as people write it."""
     text = str(exc)
     field = path = found.group(1) if (found := _PATH.search(text)) else None
     detail = _PATH.sub("", text)
@@ -221,7 +223,7 @@ def _may_be_deep(raw: bytes) -> bool:
 
 def _is_odd(raw: bytes) -> bool:
     """Whether there may be a NUL, half a surrogate, or a number that is too long for databases or not finite."""
-    # With every digit made a zero, what is looked for are fixed strings: many times quicker than a pattern.
+    # With every digit made a zero, the search is for fixed strings: many times quicker than a pattern.
     flat = raw.translate(_FLAT)
     return (
         not raw.isascii()
@@ -270,7 +272,7 @@ def _complaint(value: Any, depth: int) -> str | None:
 
 
 def unstorable(text: str) -> str | None:
-    """Why no database can keep this text."""
+    """Return why no database can keep this text, or None if one can."""
     if "\x00" in text:
         return "has a NUL character"
     if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
@@ -279,7 +281,7 @@ def unstorable(text: str) -> str | None:
 
 
 def _find_mistake(task: TaskBody) -> Refusal | None:
-    """Values that fit their fields and can mean nothing."""
+    """Return a refusal for values that fit their fields and are meaningless."""
     retry = task.retry
     if retry.base_delay_s > retry.max_delay_s:
         detail = f"{retry.base_delay_s:g} is longer than retry.max_delay_s, which is {retry.max_delay_s:g}"
@@ -292,7 +294,7 @@ def _find_mistake(task: TaskBody) -> Refusal | None:
 
 def _text_refusal(task: TaskBody) -> Refusal | None:
     texts = _TEXTS(task)
-    # All at once first: nearly every task is plain.
+    # All texts are checked together first: nearly every task is plain.
     together = "".join(filter(None, texts))
     if not together.isascii() or "\x00" in together:
         for field, value in zip(_TEXT_FIELDS, texts, strict=True):
@@ -306,7 +308,7 @@ def _text_refusal(task: TaskBody) -> Refusal | None:
 
 
 def _first_complaint(labels: Any) -> str | None:
-    """Of the texts in a label, a list of labels, or a mapping to such."""
+    """Return the first error in the texts of a label, a list of labels, or a mapping to such."""
     if isinstance(labels, str):
         return unstorable(labels)
     if isinstance(labels, dict):

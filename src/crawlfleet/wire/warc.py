@@ -1,4 +1,5 @@
-"""A record of WARC 1.1, compressed by itself: records one after the other, in whatever order, are an archive."""
+"""Writes records of WARC 1.1, each compressed by itself, so that records one after the other, in any order, are an
+archive."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _LINE_ENDS = re.compile(r"[\r\n]+")
 
 
 def record(kind: str, fields: Iterable[Header], block: bytes) -> bytes:
-    """The fields are those that its kind needs beside its length and the digest of its block."""
+    """Return one record. The fields are those that its kind needs beside its length and the digest of its block."""
     head = [("WARC-Type", kind), *fields, ("WARC-Block-Digest", digest(block)), ("Content-Length", str(len(block)))]
     return gzip.compress(b"WARC/1.1\r\n" + header_lines(head) + b"\r\n" + block + b"\r\n\r\n", _LEVEL, mtime=0)
 
@@ -24,10 +25,11 @@ def header_lines(fields: Iterable[Header]) -> bytes:
 
 
 def line(text: str) -> bytes:
-    """Of a head. One that a server folded, or worse, must not become two of ours."""
+    """Return one line of a head. A line that a server folded, or that has other line ends, must not become two
+    lines."""
     return _LINE_ENDS.sub(" ", text).encode("latin-1", "replace") + b"\r\n"
 
 
 def digest(data: bytes) -> str:
-    """As archives name a content: not to keep anybody from forging it."""
+    """Return the digest by which archives name a content; it is no protection against forgery."""
     return f"sha1:{base64.b32encode(hashlib.sha1(data, usedforsecurity=False).digest()).decode()}"

@@ -1,8 +1,8 @@
-"""Who calls, and whether they may.
+"""Authentication and authorization: who calls, and whether the caller may.
 
-A bearer token makes a Principal; its role is looked at by each route. Wrong tokens are counted by address: too many of
-them, and the address has to wait, except for tokens that have proved themselves there before, so that one misguided
-worker does not lock out its neighbours behind the same address.
+A bearer token makes a Principal; each route checks its role. Wrong tokens are counted by address: after too many of
+them the address has to wait, except for tokens that have been valid there before, so that one misconfigured agent does
+not lock out the other nodes behind the same address.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WINDOW_S = 60.0
 _ADDRESSES_KEPT = 10_000
 _PROVEN_KEPT = 10_000
 _TOLD_MOST = 100
-"""Addresses, or refused principals, written down in a minute."""
+"""Maximum number of addresses, or of refused principals, that are written to the audit log in a minute."""
 _SECRET_CHARS = 200
 _TARGET_CHARS = 200
 
@@ -47,11 +47,11 @@ class RequestIdentity:
     principal: Principal
     address: str
     secret: str
-    """As it was sent; for a token whose uses are counted."""
+    """Secret as it was sent, for a token whose uses are counted."""
 
 
 class Told:
-    """What was written down lately: each thing once a minute, and never more than so many things."""
+    """Rate limit of audit entries: each subject once a minute, and a limited number of subjects in all."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -60,7 +60,7 @@ class Told:
     def is_news(self, what: str) -> bool:
         now = self._monotonic()
         self._told = {told: at for told, at in self._told.items() if at > now - WINDOW_S}
-        # Whoever has many addresses must not fill the disk with them either.
+        # A caller with many addresses must not fill the disk with them either.
         if what in self._told or len(self._told) >= _TOLD_MOST:
             return False
         self._told[what] = now
@@ -68,7 +68,7 @@ class Told:
 
 
 class FailedAttempts:
-    """Wrong tokens by address in a sliding window; in memory, and never more than so many addresses."""
+    """Wrong tokens by address in a sliding window; kept in memory, for a limited number of addresses."""
 
     def __init__(self, limit: int, monotonic: Callable[[], float]) -> None:
         self.limit = limit
@@ -77,7 +77,7 @@ class FailedAttempts:
         self._told = Told(monotonic)
 
     def wait_s(self, address: str) -> float:
-        """How long until the next attempt is taken from there; 0 for now."""
+        """Return how many seconds the address has to wait until its next attempt is accepted; 0 for none."""
         times = self._failed.get(address)
         if times is None:
             return 0.0
@@ -89,7 +89,8 @@ class FailedAttempts:
         return times[0] - since if len(times) >= self.limit else 0.0
 
     def note(self, address: str) -> bool:
-        """Whether somebody should hear of it: they are too many, and of this address nobody has heard for a minute."""
+        """Count a wrong token. Returns whether it is to be reported: the attempts are too many, and the address was not
+        reported in the last minute."""
         times = self._failed.setdefault(address, deque(maxlen=self.limit))
         times.append(self._monotonic())
         self._failed.move_to_end(address)
@@ -99,7 +100,7 @@ class FailedAttempts:
 
 
 class Gate:
-    """Everything about who calls that has to be remembered between requests."""
+    """The state of authentication that is remembered between requests."""
 
     def __init__(self, settings: ApiSettings, services: Services) -> None:
         self._services = services
@@ -109,7 +110,7 @@ class Gate:
         self._refused = Told(services.clock.monotonic)
 
     async def identify(self, scope: Scope) -> RequestIdentity:
-        """Raises NotAuthenticated, TooManyAttempts or NotAllowed."""
+        """Identify the caller of a request. Raises NotAuthenticated, TooManyAttempts or NotAllowed."""
         client = scope.get("client")
         address = client[0] if client else ""
         if self._networks and not self._is_allowed(address):
@@ -134,12 +135,13 @@ class Gate:
         return RequestIdentity(principal, address, secret)
 
     async def _note_limit(self, address: str) -> None:
-        # Once for all of them: whoever guesses must not fill the disk, nor find out that it is full.
+        # One entry for all attempts: a caller that guesses must not fill the disk, nor find out that it is full.
         with contextlib.suppress(Unavailable):
             await self._services.audit.note(None, address, "token.refused", address, {"attempts": self._attempts.limit})
 
     async def note_refused(self, identity: RequestIdentity, scope: Scope) -> None:
-        """Somebody known tried what their role does not allow: the first time in a minute is written down."""
+        """Write an audit entry, at most once a minute, for an identified caller that tried what its role does not
+        allow."""
         who = identity.principal
         if self._refused.is_news(f"{who.token}:{who.node}"):
             with contextlib.suppress(Unavailable):
@@ -163,7 +165,7 @@ class Gate:
 
 
 def _identify_connection(scope: Scope) -> None:
-    """From here on the connection is not counted among those of callers without a token."""
+    """Mark the connection as identified: from here on it is not counted among those of callers without a token."""
     connection: CallerConnection | None = scope.get("state", {}).get("connection")
     if connection is not None and not connection.is_identified:
         connection.identify()
@@ -174,7 +176,7 @@ def address_of(connection: HTTPConnection) -> str:
 
 
 async def identity_of(connection: HTTPConnection) -> RequestIdentity:
-    """Found once per request, before its body is read."""
+    """Return the identity of the caller, found once per request, before its body is read."""
     state = connection.scope.setdefault("state", {})
     found = state.get("identity")
     if not isinstance(found, RequestIdentity):
@@ -184,7 +186,7 @@ async def identity_of(connection: HTTPConnection) -> RequestIdentity:
 
 
 async def principal_of(request: HTTPConnection, *roles: Role) -> Principal:
-    """For plain routes. With roles, as `allow` does."""
+    """Return the principal of a request, for plain routes. With roles it checks them as `allow` does."""
     identity = await identity_of(request)
     try:
         require(identity.principal, *roles or tuple(Role))
@@ -196,7 +198,7 @@ async def principal_of(request: HTTPConnection, *roles: Role) -> Principal:
 
 
 def require(principal: Principal, *roles: Role) -> None:
-    """Raises NotAllowed unless the principal has one of the roles, or one of people's above it."""
+    """Raise NotAllowed unless the principal has one of the roles, or one of people's roles above it."""
     if principal.role in roles or any(principal.is_at_least(role) for role in roles):
         return
     wanted = " or ".join(role.word for role in roles)
@@ -207,7 +209,8 @@ _scheme = HTTPBearer(scheme_name="bearer", auto_error=False, description="A toke
 
 
 def allow(*roles: Role) -> Any:
-    """`principal: Principal = allow(Role.OPERATOR)`: that role or a higher one of people; nodes only where named."""
+    """Declare a dependency on the caller's role: `principal: Principal = allow(Role.OPERATOR)` allows that role or a
+    higher one of people; nodes only where named."""
 
     async def principal(connection: HTTPConnection, _: object = Depends(_scheme)) -> Principal:
         return await principal_of(connection, *roles)
@@ -218,12 +221,13 @@ def allow(*roles: Role) -> Any:
 async def audited(
     request: Request, principal: Principal, action: str, target: str, details: Mapping[str, Any] | None = None
 ) -> None:
-    """Note a change by a person, once it has happened."""
+    """Write an audit entry for a change by a person, once it has happened."""
     await services_of(request).audit.note(principal, address_of(request), action, target, dict(details or {}))
 
 
 def _is_joining(scope: Scope) -> bool:
-    """There a used up enrol token may still repeat a registration whose answer was lost; the route decides."""
+    """Return whether the request is a registration. There a used up enrol token may still repeat one whose answer was
+    lost; the route decides."""
     return bool(scope["path"] == JOIN_PATH and scope["method"] == "POST")
 
 

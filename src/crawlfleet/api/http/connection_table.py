@@ -1,8 +1,9 @@
-"""The connections whose callers have not shown a valid token: how many, from where, and which of them has to go.
+"""The table of connections whose callers have not shown a valid token: how many there are, from where, and which of
+them is closed first.
 
-A connection is counted from the moment it is accepted until a request on it was authenticated; known callers are never
-counted, so that unknown callers cannot use up their places. No connection is refused when it is accepted, because an
-attacker and a node that joins look the same then: a connection over the limit takes the place of another one, of the
+A connection is counted from its acceptance until a request on it was authenticated; identified callers are never
+counted, so that unidentified callers cannot use up their places. No connection is refused when it is accepted, because
+an attacker and a node that joins look the same then: a connection over the limit takes the place of another one, of the
 address with the most of them. So a flood from one address costs only that address, and a caller that sends its request
 at once is served before its place is taken.
 """
@@ -14,33 +15,33 @@ from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 GRACE_S = 1.0
-"""A connection over the limit of its address is left alone for so long: many nodes behind one address come at once when
-a master restarts, and each has shown its token a moment later."""
+"""Time in seconds for which a connection over the limit of its address is left alone: many nodes behind one address
+connect at once when a master restarts, and each shows its token shortly after."""
 _LOOKED_AT = 32
 
 
 class CallerConnection(Protocol):
-    """What authentication needs of the connection that a request came by."""
+    """The part of a request's connection that authentication needs."""
 
     is_identified: bool
 
     def identify(self) -> None:
-        """Note that a valid token was shown on it."""
+        """Mark the connection as one on which a valid token was shown."""
 
 
 class Countable(Protocol):
-    """What the table needs of a connection."""
+    """The part of a connection that the table needs."""
 
     source: str
     waiting_since: float | None
-    """Since when the next step is the caller's; None while a request is being answered."""
+    """Time since which the next step is the caller's; None while a request is being answered."""
 
 
 CountableT = TypeVar("CountableT", bound=Countable)
 
 
 def source_of(address: str) -> str:
-    """The key that connections are counted by: an IPv4 address, or the /64 network that one IPv6 caller owns."""
+    """Return the key that connections are counted by: an IPv4 address, or the /64 network that one IPv6 caller owns."""
     if ":" not in address:
         return address
     try:
@@ -54,7 +55,8 @@ def source_of(address: str) -> str:
 
 
 class ConnectionTable(Generic[CountableT]):
-    """Every operation takes constant time, except `excess`, which looks at the addresses over their limit."""
+    """Unidentified connections by address. Every operation takes constant time, except `excess`, which goes through the
+    addresses over their limit."""
 
     def __init__(self, most: int, most_per_source: int) -> None:
         self._most = most
@@ -71,7 +73,8 @@ class ConnectionTable(Generic[CountableT]):
         return len(self._by_source.get(source, ()))
 
     def add(self, connection: CountableT) -> CountableT | None:
-        """Returns the connection that has to go for it, already removed; None while there is room."""
+        """Add a connection. Returns the connection that has to be closed for it, already removed; None below the
+        limit."""
         displaced = self._displaced() if self._total >= self._most else None
         if displaced is not None:
             self.discard(displaced)
@@ -92,7 +95,7 @@ class ConnectionTable(Generic[CountableT]):
             del self._by_source[connection.source]
 
     def excess(self, now: float) -> list[CountableT]:
-        """The connections that wait for their callers beyond the limit of one address, the oldest first."""
+        """Return the connections that wait for their callers beyond the limit of one address, the oldest first."""
         found: list[CountableT] = []
         for count in range(self._largest, self._most_per_source, -1):
             for source in self._by_count.get(count, ()):
@@ -105,7 +108,7 @@ class ConnectionTable(Generic[CountableT]):
         return found
 
     def _displaced(self) -> CountableT:
-        """The oldest connection of the address with the most, if possible one that waits for its caller."""
+        """Return the oldest connection of the address with the most, if possible one that waits for its caller."""
         source = next(iter(self._by_count[self._largest]))
         held = self._by_source[source]
         for one in islice(held, _LOOKED_AT):
@@ -114,7 +117,8 @@ class ConnectionTable(Generic[CountableT]):
         return next(iter(held))
 
     def _recount(self, source: str, before: int, after: int) -> None:
-        """Addresses stand by their counts, so that the one with the most is found without looking at all."""
+        """Move an address to its new count. Addresses are indexed by their counts, so that the one with the most is
+        found without a search."""
         if before:
             del self._by_count[before][source]
             if not self._by_count[before]:

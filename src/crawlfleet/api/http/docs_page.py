@@ -1,6 +1,7 @@
-"""The API for people: one page made from the OpenAPI document, that loads nothing and runs nothing.
+"""The documentation page of the API for people: made from the OpenAPI document, it loads nothing and runs no scripts.
 
-A machine that crawls may well be one that reaches no content network, and this page shows what a cluster can be told.
+A machine that crawls may not be able to reach a content delivery network, and this page shows which commands a cluster
+takes.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ def install(app: FastAPI) -> None:
 
 
 class _Pages:
-    """Both are made once, in a thread, when one of them is first asked for: callers without a token may ask for them
-    as often as they like, and each making takes a tenth of a second."""
+    """The page and the document, both made once, in a thread, at the first request for one of them: callers without a
+    token may request them as often as they like, and making them takes a tenth of a second."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app

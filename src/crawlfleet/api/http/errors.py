@@ -1,4 +1,4 @@
-"""Errors as they are told: application/problem+json (RFC 9457), with a stable code and the field named."""
+"""Error responses: application/problem+json (RFC 9457), with a stable code and the field named."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ _CODE_OF_STATUS = {
 
 
 class NotAuthenticated(NotAllowed):
-    """No token, or one that is not known, expired, used up or revoked: which of them is nobody's business."""
+    """No token, or one that is not known, expired, used up or revoked: the response does not reveal which."""
 
     code = "not_authenticated"
     http_status = 401
@@ -116,7 +116,7 @@ class TooLarge(UsageError):
 
 
 class HeadTimeout(UsageError):
-    """The head of a request that was not complete in time."""
+    """The head of a request was not complete in time."""
 
     code = "head_timeout"
     http_status = 408
@@ -171,7 +171,7 @@ def problem(
 
 
 def refused(refusal: Refusal, *, field: str | None = None) -> Response:
-    """The refusal of the only item there was."""
+    """Return the response for the refusal of a request's only item."""
     status = STATUS_OF_CODE[refusal.code]
     code = "not_found" if status == 404 else str(refusal.code)
     headers = {"Retry-After": str(math.ceil(RETRY_AFTER_S))} if status == 429 else None
@@ -179,7 +179,8 @@ def refused(refusal: Refusal, *, field: str | None = None) -> Response:
 
 
 def refused_task(task: TaskId, refusal: Refusal) -> Response:
-    """The refusal to change a task, which it names: what a person asked for may be one line of many."""
+    """Return the response for a refused change of a task, with the task's id: the request may be one of many that a
+    person made."""
     is_unknown = refusal.code is Code.UNKNOWN_TASK
     detail = f"no task {task_text(task)}" if is_unknown else f"{task_text(task)}: {refusal.detail}"
     return refused(replace(refusal, detail=detail))
@@ -202,7 +203,7 @@ def of_error(exc: CrawlfleetError) -> Response:
 
 
 def unexpected(exc: BaseException) -> Response:
-    """A bug of ours: told by an incident number, and by nothing else."""
+    """Return the response for a bug in crawlfleet: it has an incident number, and nothing else about the error."""
     incident = secrets.token_hex(8)
     log.error("unexpected_error", incident=incident, exc_info=exc)
     detail = f"an unexpected error; the master's log has it as incident {incident}"
@@ -226,8 +227,8 @@ async def _http_exception(request: Request, exc: Exception) -> Response:
 
 
 def of_http(request: Request, exc: HTTPException) -> Response:
-    """What the framework has to say."""
-    # What was raised while a body was read arrives wrapped.
+    """Return the response for an exception of the framework."""
+    # An error that was raised while a body was read arrives wrapped.
     if isinstance(exc.__cause__, CrawlfleetError):
         return of_error(exc.__cause__)
     code = _CODE_OF_STATUS.get(exc.status_code, f"http_{exc.status_code}")
@@ -273,7 +274,7 @@ async def _invalid(request: Request, exc: Exception) -> Response:
         sent = request.headers.get("content-type", "none")
         return of_error(UnsupportedMediaType(f"the body must be application/json, not {shown(sent)}"))
     if any(error["loc"][0] == "path" and str(error["type"]).startswith("int_") for error in found):
-        # What is no number is the number of nothing.
+        # A text that is no number is the id of nothing.
         return problem(404, "not_found", f"nothing is at {shown(request.url.path)}")
     errors = [
         {"field": field_of(error["loc"]), "detail": shown(model_message(error, _known_fields(request, error)))}
@@ -286,7 +287,7 @@ async def _invalid(request: Request, exc: Exception) -> Response:
 
 
 def _known_fields(request: Request, error: Mapping[str, Any]) -> list[str]:
-    """The fields beside one that is not known, from the model that the route declares."""
+    """Return the fields beside one that is not known, from the model that the route declares."""
     route = request.scope.get("route")
     if error["type"] != "extra_forbidden" or error["loc"][0] != "body" or not isinstance(route, APIRoute):
         return []
@@ -299,7 +300,7 @@ def _known_fields(request: Request, error: Mapping[str, Any]) -> list[str]:
 
 
 def _model_fields(kind: Any) -> dict[Any, FieldInfo]:
-    """Of a model, or of the one that is an alternative or the kind of entries."""
+    """Return the fields of a model, or of the model that is an alternative or the type of entries in `kind`."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return dict(kind.model_fields)
     return next((fields for inner in get_args(kind) if (fields := _model_fields(inner))), {})
@@ -312,13 +313,15 @@ def _is_json(request: Request) -> bool:
 
 
 def field_of(location: Sequence[int | str]) -> str:
-    """As people write it: `filter.status[0]`; the part of the request only where nothing else is left."""
+    """Return the field as people write it: `filter.status[0]`; the part of the request only where nothing else is
+    left."""
     steps = location[1:] if len(location) > 1 and location[0] in {"body", "query", "path", "header"} else location
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     return shown(path.removeprefix("."))
 
 
 def shown(text: str) -> str:
-    """What came in may be a megabyte, and hold what no answer can carry."""
+    """Make a text from the request fit to be shown: it may be a megabyte, and hold characters that no response can
+    carry."""
     clean = text.encode("utf-8", "replace").decode()
     return clean if len(clean) <= _DETAIL_CHARS else f"{clean[:_DETAIL_CHARS]}..."

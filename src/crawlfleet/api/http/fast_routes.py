@@ -1,7 +1,7 @@
-"""The busy routes, called before anything else is asked: what usually lies between costs as much as they do.
+"""Fast path: hot routes are dispatched before FastAPI's middleware, which would cost as much as the handler.
 
 They are Starlette's routes with Starlette's requests, so the rest of the API treats them as its own; a few parts of the
-request are made cheaper. A method or a path that none of them has goes on to the other routes.
+request are made cheaper. A method or a path that none of them has is passed on to the other routes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class PlainRequest(Request):
     limit = 0
 
     def header(self, name: bytes) -> bytes | None:
-        """Written small. One look through the few there are, instead of a mapping made of them all."""
+        """Return a header by its name in lower case. It searches the few headers once, instead of making a mapping of
+        them all."""
         for known, value in self.scope["headers"]:
             if known == name:
                 return bytes(value)
@@ -38,7 +39,7 @@ class PlainRequest(Request):
         return super().query_params if self.scope["query_string"] else _NO_QUERY
 
     async def body(self) -> bytes:
-        """At most `limit` bytes are ever held."""
+        """Read the body; at most `limit` bytes are ever held."""
         parts: list[bytes] = []
         size = 0
         while True:
@@ -58,7 +59,7 @@ class PlainRoutes:
     def __init__(
         self, app: ASGIApp, routes: Sequence[Route], gate: Gate, limit: int, limits: Mapping[str, int]
     ) -> None:
-        """`limits` are of routes that take another size of body, by their paths."""
+        """Create the fast path; `limits` has the routes that take another size of body, by their paths."""
         self._app = app
         self._gate = gate
         self._limit = limit
@@ -88,7 +89,7 @@ class PlainRoutes:
             check_length(scope, request.limit)
             response: Response = await route.endpoint(request)
         except ClientDisconnect:
-            # Whoever asked has gone: nobody is left to answer.
+            # The caller has disconnected: there is no connection to answer on.
             return
         except Exception as exc:
             response = told(scope, exc)

@@ -1,4 +1,4 @@
-"""The page at the root: where a person who opened a master's address finds the rest."""
+"""The front page at the root path: it links a person who opened a master's address to the rest."""
 
 from __future__ import annotations
 

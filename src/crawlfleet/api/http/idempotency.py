@@ -1,4 +1,4 @@
-"""`Idempotency-Key` of the routes that make one thing; submitting tasks has its own, by project."""
+"""`Idempotency-Key` of the routes that create one object; submitting tasks has its own, by project."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ IdempotencyKey = Annotated[
 
 
 def claim_of(noun: str, principal: Principal, key: str | None, body: Body, now: Instant) -> Claim | None:
-    """Of the token it came with: two callers that choose the same key have nothing to do with each other."""
+    """Return the claim of an idempotency key for a request body. It belongs to the token of the request: two callers
+    that choose the same key do not affect each other."""
     return claim_over(noun, principal, key, body.model_dump(), now)
 
 
 def claim_over(noun: str, principal: Principal, key: str | None, said: Any, now: Instant) -> Claim | None:
-    """The same for whatever was said."""
+    """Return the claim of an idempotency key for any JSON value."""
     if key is None:
         return None
     digest = blake2b(msgspec.json.encode(said, order="deterministic"), digest_size=16).digest()

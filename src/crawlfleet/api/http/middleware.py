@@ -1,7 +1,7 @@
-"""Around every request: who calls, how much they may send, and an answer whatever happens.
+"""Middleware around every request: authentication, the limit of the body, and a response whatever happens.
 
-Who calls is settled before a byte of the body is read; the body is counted as it streams in, so that a huge one is
-refused without ever being held. `plain.py` does the same for the busy routes.
+The caller is identified before a byte of the body is read; the body is counted as it streams in, so that a huge one is
+refused without ever being held. `fast_routes.py` does the same for the hot routes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from crawlfleet.api.http.auth import Gate
 from crawlfleet.api.http.fast_routes import check_length, told, too_large
 
 API = "/api/"
-"""Below this nothing is told without a token, not even what exists."""
+"""Path prefix below which nothing is answered without a token, not even what exists."""
 
 
 class Guard:
@@ -39,7 +39,7 @@ class Guard:
             check_length(scope, self._limit)
             await self._app(scope, _counted(receive, self._limit), watched_send)
         except ClientDisconnect:
-            # Whoever asked has gone: nobody is left to answer.
+            # The caller has disconnected: there is no connection to answer on.
             return
         except Exception as exc:
             if is_started:

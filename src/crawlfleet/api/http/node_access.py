@@ -1,4 +1,4 @@
-"""Nodes in paths, and the rule that a node acts only for itself."""
+"""Resolves nodes in paths, and checks the rule that a node acts only for itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NotItself(NotAllowed):
 
 
 async def known_node(services: Services, text: str) -> Node:
-    """The node of an id or of a device id. Raises NotFound, for one that was removed too."""
+    """Return the node of an id or of a device id. Raises NotFound, for one that was removed too."""
     try:
         node: NodeId | None = ids.parse(text, "node", field="node_id")
     except InvalidInput:
@@ -35,7 +35,7 @@ async def known_node(services: Services, text: str) -> Node:
 
 
 async def require_itself(request: Request, principal: Principal, node: NodeId, action: str) -> None:
-    """A node that speaks for another is refused, and that is noted; people's roles were looked at before."""
+    """Refuse a node that acts for another one, and write an audit entry; people's roles were checked before."""
     if principal.role is Role.NODE and principal.node != node:
         await audited(request, principal, f"{action}.refused", node_text(node))
         raise NotItself(f"a node acts only for itself, and this secret is not that of {node_text(node)}")
@@ -48,4 +48,4 @@ async def _known_node(
 
 
 KnownNode = Annotated[Node, Depends(_known_node)]
-"""`{node_id}` of a path: its record; 404 when there is none."""
+"""The record of the node in `{node_id}` of a path; 404 when there is none."""

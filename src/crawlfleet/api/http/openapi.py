@@ -1,6 +1,6 @@
-"""The OpenAPI document: every route in it, the plain ones too, and every answer a route may give.
+"""Builds the OpenAPI document, with every route, the plain ones too, and every response a route may give.
 
-FastAPI describes its own routes; the plain ones bring their operation (`operations` of their module), and msgspec
+FastAPI describes its own routes; the plain ones have their operation in the `operations` of their module, and msgspec
 types (`structs`) become schemas by their names.
 """
 
@@ -59,7 +59,7 @@ def operation(
     parameters: Sequence[Mapping[str, Any]] = (),
     description: str = "",
 ) -> dict[str, Any]:
-    """What the document says of a plain route. `body` maps media types to schemas."""
+    """Return the description of a plain route in the document. `body` maps media types to schemas."""
     said: dict[str, Any] = {
         "operationId": f"{tag}_{name}".replace("-", "_"),
         "summary": summary,
@@ -87,7 +87,7 @@ def parameter(name: str, place: str, description: str, schema: Mapping[str, Any]
 
 
 def install(app: FastAPI, modules: Iterable[types.ModuleType]) -> None:
-    """Made when it is first asked for."""
+    """Install the document on the application; it is built at the first request for it."""
     modules = tuple(modules)
 
     def document() -> dict[str, Any]:
@@ -131,7 +131,7 @@ def _error(status: int) -> dict[str, Any]:
 
 def _add_errors(path: str, method: str, said: dict[str, Any]) -> None:
     responses = said.setdefault("responses", {})
-    # What FastAPI writes of validation errors is not how they are told here.
+    # FastAPI's description of validation errors is not how they are reported here.
     if MEDIA_TYPE not in responses.get("422", {}).get("content", {}):
         responses.pop("422", None)
     statuses = {422, 500, 503}
@@ -156,7 +156,7 @@ def schemas_of(structs: Sequence[type[msgspec.Struct]]) -> dict[str, Any]:
 
 
 def _twin(struct: type[msgspec.Struct], twins: dict[type, type]) -> type:
-    """The struct with raw defaults written out: msgspec cannot put them into a schema."""
+    """Return the struct with its raw defaults decoded: msgspec cannot put raw ones into a schema."""
     if struct in twins:
         return twins[struct]
     hints = get_type_hints(struct, include_extras=True)
@@ -190,7 +190,7 @@ def _field(default: Any, factory: Any, name: str) -> Any:
 
 
 def _swapped(kind: Any, twins: dict[type, type]) -> Any:
-    """A type with the twins of the structs in it."""
+    """Return a type in which each struct is replaced by its twin."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return _twin(kind, twins)
     origin, inner = get_origin(kind), get_args(kind)

@@ -40,7 +40,7 @@ Cursor = Annotated[str | None, Query(description="`next_cursor` of the page befo
 
 
 def instant_of(field: str, text: str | None) -> Instant | None:
-    """Raises InvalidInput with the field named."""
+    """Parse an instant. Raises InvalidInput with the field named."""
     try:
         return None if text is None else from_text(text)
     except (ValueError, OverflowError) as exc:
@@ -70,7 +70,7 @@ def cursor_id(text: str | None, prefix: str = "task", *, field: str = "cursor") 
 
 
 def known_id(text: str, prefix: str) -> int:
-    """What is no id at all is the id of nothing."""
+    """Parse an id from a path. Raises NotFound, also for a text that is no id at all: it is the id of nothing."""
     try:
         return ids.parse(text, prefix, field=f"{prefix}_id")
     except InvalidInput:
@@ -104,7 +104,7 @@ async def _schedule_in_path(schedule_id: Annotated[str, _path("schedule")]) -> S
 
 
 TaskInPath = Annotated[TaskId, Depends(_task_in_path)]
-"""`{task_id}` of a path, read; 404 when it is none."""
+"""The parsed `{task_id}` of a path; 404 when it is no id."""
 ExecutionInPath = Annotated[ExecutionId, Depends(_execution_in_path)]
 NodeInPath = Annotated[NodeId, Depends(_node_in_path)]
 GroupInPath = Annotated[GroupId, Depends(_group_in_path)]
@@ -112,7 +112,7 @@ ScheduleInPath = Annotated[ScheduleId, Depends(_schedule_in_path)]
 
 
 async def node_named(store: NodeStore, text: str, *, field: str = "node") -> NodeId:
-    """The node of an id, of a device id, or of a name that only one node has."""
+    """Return the node of an id, of a device id, or of a name that only one node has."""
     try:
         return ids.parse(text, "node", field=field)
     except InvalidInput:
@@ -131,7 +131,8 @@ async def node_named(store: NodeStore, text: str, *, field: str = "node") -> Nod
 
 
 def only_query(connection: HTTPConnection, *known: str) -> None:
-    """For plain routes: refuse a parameter nobody asked for, so that a misspelt filter is not a filter left out."""
+    """Refuse an unknown query parameter, for plain routes, so that a misspelt filter does not count as a filter left
+    out."""
     for name in connection.query_params:
         if name not in known:
             detail = (
@@ -143,7 +144,7 @@ def only_query(connection: HTTPConnection, *known: str) -> None:
 
 
 async def known_query_only(request: Request) -> None:
-    """The same for every route of FastAPI, by what its function declares."""
+    """Refuse unknown query parameters for every route of FastAPI, by what its function declares."""
     route = request.scope.get("route")
     if request.query_params and isinstance(route, APIRoute):
         only_query(request, *sorted(_query_names(route.dependant)))

@@ -1,4 +1,4 @@
-"""Bodies of the plain routes: bounded before they are held, bounded again when they are unpacked."""
+"""Request bodies of the plain routes: bounded before they are held, and bounded again when they are unpacked."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class UnknownEncoding(UnsupportedMediaType):
 
 
 async def read_unpacked(request: PlainRequest, most: int) -> bytes:
-    """The body, of `most` bytes without its compression: what unpacks to more is never held."""
+    """Return the uncompressed body of at most `most` bytes: a body that unpacks to more is never held."""
     request.limit = min(request.limit, most)
     body = await request.body()
     match request.headers.get("content-encoding", "identity").strip().lower():
@@ -31,7 +31,7 @@ async def read_unpacked(request: PlainRequest, most: int) -> bytes:
 
 
 def _unpacked(body: bytes, most: int) -> bytes:
-    """One whole frame: half of one must not pass for a short one."""
+    """Unpack one whole frame: half of one must not pass for a short one."""
     try:
         claimed = zstandard.get_frame_parameters(body).content_size
         if claimed <= most or claimed == zstandard.CONTENTSIZE_UNKNOWN:
@@ -44,7 +44,8 @@ def _unpacked(body: bytes, most: int) -> bytes:
 
 
 def _is_too_long(body: bytes, most: int) -> bool:
-    """By stream: only so much of it is ever held, whatever its sender wrote into the frame."""
+    """Return whether the body unpacks to more than the limit. It is unpacked as a stream, so that no more than the
+    limit is ever held, whatever its sender wrote into the frame."""
     try:
         with zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).stream_reader(body) as source:
             return len(source.read(most + 1)) > most
@@ -53,7 +54,7 @@ def _is_too_long(body: bytes, most: int) -> bool:
 
 
 def decoded(decoder: msgspec.json.Decoder[msgspec.Struct], body: bytes) -> msgspec.Struct:
-    """A message of the node protocol; what is wrong with it is told by position, as its fields travel."""
+    """Decode a message of the node protocol; an error names its place by position, as its fields are sent."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as exc:

@@ -1,4 +1,4 @@
-"""Answers of msgspec types, and how the document speaks of them."""
+"""Responses of msgspec types, and their descriptions in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _JSON = (b"content-type", b"application/json")
 
 
 class Reply(Response):
-    """A body that is bytes already: no looking for what else it may be."""
+    """A response whose body is bytes already, so that its type is not checked."""
 
     def __init__(self, body: bytes, status: int, headers: Mapping[str, str] | None = None) -> None:
         self.status_code = status
@@ -25,7 +25,7 @@ class Reply(Response):
 
 
 def reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """JSON of a msgspec type (raw parts are passed through as they are stored)."""
+    """Return a JSON response of a msgspec type (raw parts are passed through as they are stored)."""
     return Reply(_encode(content), status, headers)
 
 
@@ -34,7 +34,7 @@ def nothing() -> Response:
 
 
 def shows(struct: type[msgspec.Struct], description: str = "As asked.", **headers: str) -> dict[str, Any]:
-    """For `responses={200: shows(TaskView)}`; the struct must be among the module's `structs`."""
+    """Describe a response, for `responses={200: shows(TaskView)}`; the struct must be among the module's `structs`."""
     said: dict[str, Any] = {"description": description, "content": {"application/json": {"schema": ref(struct)}}}
     if headers:
         said["headers"] = {

@@ -53,10 +53,11 @@ from crawlfleet.ports.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Every service that a route calls. What waits or remembers (feeds, watchers) exists once for each application."""
+    """Every service that a route calls. Services that wait or remember (feeds, watchers) exist once for each
+    application."""
 
     name: str
-    """The master's name, of this start."""
+    """Name of this start of the master."""
     store: Store
     broker: Broker
     clock: Clock
@@ -82,7 +83,7 @@ class Services:
     crawl_coordination: Exchange
     crawl_summaries: CrawlSummaries
 
-    # what executions leave
+    # output of executions
     collect: Collect
     executions: ExecutionLookup
     page_notes: PageNotes
@@ -120,4 +121,4 @@ async def _depend_on_services(connection: HTTPConnection) -> Services:
 
 
 TheServices = Annotated[Services, Depends(_depend_on_services)]
-"""For routes of FastAPI: `async def show(services: TheServices) -> Response`."""
+"""The services, as a dependency of FastAPI's routes: `async def show(services: TheServices) -> Response`."""

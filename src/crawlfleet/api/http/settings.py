@@ -1,4 +1,4 @@
-"""What an operator may set about the HTTP side of a master."""
+"""The settings of a master's HTTP side that an operator may change."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ipaddress import IPv4Network, IPv6Network
 @dataclass(frozen=True, slots=True)
 class ApiSettings:
     allowed_networks: tuple[IPv4Network | IPv6Network | str, ...] = ()
-    """Who may call, by address; empty: anybody with a token."""
+    """Networks from which calls are accepted; empty: any address with a valid token."""
     failed_attempts_per_minute: int = 20
-    """Wrong tokens taken from one address before it has to wait."""
+    """Number of wrong tokens accepted from one address in a minute before it has to wait."""
     body_limit_bytes: int = 10_000_000
     has_docs: bool = True
-    """Serve the API's documentation at /docs, without a token."""
+    """Whether the API's documentation is served at /docs, without a token."""

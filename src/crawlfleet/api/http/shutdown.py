@@ -1,4 +1,4 @@
-"""The end of long polls and streams when the master stops."""
+"""Ends long polls and streams when the master stops."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crawlfleet.api.http.services import Services
 
 
 class Shutdown:
-    """Ends what only waits, so that the server can close in order; nothing waits any more from then on."""
+    """Ends all calls that only wait, so that the server can close in order; no call waits any more from then on."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

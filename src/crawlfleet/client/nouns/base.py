@@ -1,4 +1,4 @@
-"""What every noun's calls stand on."""
+"""The base class of the calls of every noun."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Calls:
 
 
 def part(text: object) -> str:
-    """A name in a path, whatever it is made of."""
+    """Quote a name for use in a path, whatever characters it has."""
     try:
         return quote(str(text), safe="")
     except UnicodeEncodeError as exc:

@@ -1,4 +1,4 @@
-"""Clusters, and their configuration at run time."""
+"""Calls for clusters, and their configuration at run time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cookie jars that crawls keep over executions."""
+"""Calls for cookie jars, which crawls keep over executions."""
 
 from __future__ import annotations
 

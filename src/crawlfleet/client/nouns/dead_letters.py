@@ -1,4 +1,4 @@
-"""Dead letters: tasks that were given up."""
+"""Calls for dead letters: tasks that ended as failed or timeout, kept with their cause."""
 
 from __future__ import annotations
 

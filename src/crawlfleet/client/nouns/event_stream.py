@@ -1,4 +1,4 @@
-"""Follow the events of an installation; a stream that breaks goes on where it was."""
+"""Follows the events of an installation; a stream that breaks is resumed where it broke."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AGAIN_S = (0.2, 5.0)
 async def follow_events(
     transport: Transport, params: Params, *, after: int | str | None = None, give_up_s: float | None = None
 ) -> AsyncIterator[EventView]:
-    """For ever, or until no master has answered for `give_up_s`."""
+    """Yield events for ever, or until no master has answered for `give_up_s`."""
     parser = EventParser(last_id=None if after is None else str(after))
     loop = asyncio.get_running_loop()
     pause, silent_since, is_heard = _AGAIN_S[0], loop.time(), False

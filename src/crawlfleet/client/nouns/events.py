@@ -1,4 +1,4 @@
-"""Events, as they happen."""
+"""Calls for events, as they happen, and for the audit log."""
 
 from __future__ import annotations
 

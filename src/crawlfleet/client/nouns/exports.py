@@ -1,4 +1,5 @@
-"""Results as files, streamed as they come or saved under their name once they are whole; and how good they are."""
+"""Calls for exports: results as files, streamed as they come or saved under their name once they are whole; and for the
+quality of results."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from crawlfleet.client.types import ExportFormat, ExportKind, OnBytes, SavedExpo
 
 _READ_BYTES = 1 << 20
 _PATIENCE_S = 900.0
-"""Between two pieces: before the first row of a table a master reads everything once for its columns."""
+"""Timeout in seconds between two pieces: before the first row of a table a master reads everything once for its
+columns."""
 _COMPLETE = "Export-Complete"
 
 
@@ -125,11 +127,11 @@ class ExportCalls(Calls):
 
 
 class _PartFile:
-    """Under another name until all of it is there: half an export must not pass for a whole one."""
+    """A file under another name until all of it is written: half an export must not pass for a whole one."""
 
     def __init__(self, path: Path) -> None:
         if path.is_dir():
-            # Now, not when all of it has come.
+            # Raised now, not when all of it has come.
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         self._path = path
         self._part = path.with_name(f"{path.name}.{os.getpid()}.part")
@@ -172,5 +174,6 @@ def _asked(format: ExportFormat, bom: bool, guard: bool, kind: ExportKind) -> di
 
 
 def _kind(kind: ExportKind) -> dict[str, str]:
-    """What is usual is not said: a master of an older version knows nothing else."""
+    """Return the query parameter of an export kind. The default is not sent: a master of an older version knows no
+    other kind."""
     return {} if kind == "items" else {"kind": kind}

@@ -1,4 +1,4 @@
-"""Flows: a graph of tasks in one call."""
+"""Calls for flows: a graph of tasks in one call."""
 
 from __future__ import annotations
 

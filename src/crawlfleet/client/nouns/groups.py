@@ -1,4 +1,4 @@
-"""Groups: tasks as one, and one task as many."""
+"""Calls for groups: tasks that are handled together, shards of one task, and crawls over many nodes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from crawlfleet.client.types import Fields, OnGroup, OnWhy, Status, Why
 
 _PAGE = 500
 _LOOK_S = (0.2, 1.0)
-"""Between two looks at a group: at first, and at most."""
+"""First and longest pause in seconds between two reads of a group."""
 _STILL_S = 3.0
-"""A group of which nothing has changed for so long stands still."""
+"""Time in seconds without a change after which a group counts as standing still."""
 
 
 class GroupCalls(Calls):
@@ -204,7 +204,7 @@ class GroupCalls(Calls):
                 return
 
     async def _all_of(self, path: str, params: Params, *, is_repeatable: bool) -> BulkView:
-        """More than one call does is gone on with."""
+        """Repeat a call with its cursor until all members are done: one call changes a limited number of them."""
         answers: list[BulkView] = []
         cursor: str | None = None
         while True:
@@ -232,7 +232,7 @@ def _together(answers: list[BulkView]) -> BulkView:
 
 
 def _figures(group: GroupView) -> object:
-    """What changes when it gets on; rates change by themselves."""
+    """Return the figures that change when a group makes progress; rates change by themselves."""
     if (crawl := group.crawl) is not None:
         return crawl.pages, crawl.failed, crawl.skipped, crawl.moved, crawl.found
     return group.progress.open

@@ -1,4 +1,4 @@
-"""Target hosts: one budget each over the whole installation."""
+"""Calls for target hosts: one budget each over the whole installation."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class HostCalls(Calls):
     ) -> HostDetail:
         """Its budget over all nodes; what is left out has its default."""
         for field, value in (("rate", rate), ("delay_s", delay_s)):
-            # JSON has no word for it: it would arrive as nothing, and take the budget back.
+            # JSON has no value for it: it would arrive as null, and reset the budget.
             if value is not None and not isfinite(value):
                 raise InvalidInput(f"{value} is no number of a budget", field=field)
         body = {"rate": rate, "concurrency": concurrency, "delay_s": delay_s}

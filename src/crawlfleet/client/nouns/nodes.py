@@ -1,4 +1,4 @@
-"""Nodes: seen, drained, made ready, removed."""
+"""Calls for nodes: show, drain, make ready, remove."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Products that tasks of the shop family keep."""
+"""Calls for products, which tasks of the shop family store."""
 
 from __future__ import annotations
 

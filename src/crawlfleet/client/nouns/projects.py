@@ -1,4 +1,4 @@
-"""Projects: weights and quotas."""
+"""Calls for projects: weights and quotas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proxies of nodes' pools, and how they do."""
+"""Calls for the proxies of nodes' pools, and their health."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues: paused and resumed, and their order."""
+"""Calls for queues: pause, resume, and set their order."""
 
 from __future__ import annotations
 

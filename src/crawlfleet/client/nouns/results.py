@@ -1,4 +1,4 @@
-"""What executions leave: items and log lines."""
+"""Calls for results: the items and log lines of executions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ResultCalls(Calls):
             page = await self._log_page(task_id, {**asked, "limit": _PAGE, "after": after})
             for line in _lines(page):
                 yield line
-            # One execution to its end: lines of its successor would have another order.
+            # One execution is followed to its end: lines of its successor would have another order.
             asked["execution"] = page.execution_id or asked["execution"]
             after = page.next_after
             if page.is_end:
@@ -67,12 +67,12 @@ class ResultCalls(Calls):
     async def _tail(
         self, task_id: str, asked: Mapping[str, str | int | None], count: int
     ) -> tuple[list[LogLine], str | None, str | None]:
-        """The last lines, where the log went on then, and of which execution they are."""
+        """Return the last lines, the cursor at which the log went on then, and the execution that they belong to."""
         found: list[LogLine] = []
         before: str | None = "end"
         after, execution = None, asked["execution"]
         while before is not None:
-            # At least one line is asked for: where the log ends is told with it.
+            # At least one line is requested: its page has the position where the log ends.
             limit = min(_PAGE, max(1, count - len(found)))
             params = {**asked, "execution": execution, "limit": limit, "before": before}
             page = await self._log_page(task_id, params)

@@ -1,4 +1,4 @@
-"""Schedules: tasks submitted at a time, every so often, or by cron."""
+"""Calls for schedules: tasks submitted at an instant, at an interval, or by cron."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks: submitted, looked at, waited for, changed."""
+"""Calls for tasks: submit, show, wait for, change."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from crawlfleet.client.types import BatchItem, BatchMode, Fields, OnLook, OnProg
 
 BATCH_TASKS = 10_000
 BATCH_BYTES = 8_000_000
-"""Below what a master takes, with room for the frame around it."""
+"""Maximum size of a batch in bytes, below what a master accepts by enough for the JSON around it."""
 _PAGE = 500
 
 
@@ -220,7 +220,7 @@ class _Batch(msgspec.Struct):
 
 
 def _item(raw: msgspec.Raw) -> BatchItem:
-    # Two kinds of objects without a tag between them: the refused one says `error`.
+    # Two kinds of objects without a tag between them: only the refused one has `error`.
     if "error" in msgspec.json.decode(raw):
         return msgspec.json.decode(raw, type=RefusedView)
     return msgspec.json.decode(raw, type=AcceptedView)
@@ -232,7 +232,7 @@ def _which(ids: Sequence[str] | None, where: Fields | None, cursor: str | None) 
 
 
 def _chunks(tasks: Sequence[Fields]) -> Iterator[Sequence[Any]]:
-    """By number and by size. What was encoded once is not encoded again."""
+    """Split tasks into batches by number and by size. A task that was encoded once is not encoded again."""
     chunk: list[msgspec.Raw] = []
     size = 0
     for task in tasks:

@@ -1,4 +1,4 @@
-"""Tokens: made, listed, rotated, revoked."""
+"""Calls for tokens: create, list, rotate, revoke."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Wait until tasks are final.
+"""Waits until tasks are final.
 
-A few are asked for with long polls: the master answers when they have ended. Of many, events say when, and now and
-then everything open is looked at again: an event may be missed (a stream that broke for longer than events are kept),
-so it is only a hint; what a task is comes from the task.
+A few tasks are waited for with long polls: the master answers when they have ended. For many tasks, events announce
+their ends, and at intervals all open tasks are read again: an event may be missed (a stream that broke for longer than
+events are kept), so it is only a hint; the state of a task always comes from the task.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from crawlfleet.client.types import FINAL_STATUSES, OnLook, OnProgress
 
 LOOK_AGAIN_S = 10.0
 LONG_POLLS = 8
-"""Up to here a connection each is kept waiting."""
+"""Number of tasks up to which each has a long poll on a connection of its own."""
 LONG_POLL_S = 30
 LOOK_S = 1
-"""Where somebody looks on."""
+"""Timeout in seconds of a long poll where `on_look` is to be called."""
 _AGAIN_S = (0.2, 5.0)
 ONE_BY_ONE = 50
-"""Up to here a task each is asked for; above, whole pages."""
+"""Number of tasks up to which each is requested by itself; above it, whole pages are requested."""
 _AT_A_TIME = 16
 _PAGE = 1_000
 _KINDS = tuple(f"task.{status}" for status in sorted(FINAL_STATUSES))
@@ -74,7 +74,7 @@ class Waiting:
                 self._note(found)
                 is_answered = True
             except Unreachable:
-                # A master that is restarted does not end the wait; one that never was there does.
+                # A master that is restarted does not end the wait; one that never answered does.
                 if not is_answered:
                     raise
             except ApiError as exc:
@@ -83,12 +83,12 @@ class Waiting:
             if loop.time() - asked_at >= 1:
                 pause = _AGAIN_S[0]
             elif task in self._open:
-                # Sent home at once: the master is about to stop, or not there.
+                # The long poll was answered at once: the master is about to stop, or cannot be reached.
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _AGAIN_S[1])
 
     async def _follow(self, *, with_results: bool) -> None:
-        # From before the first look: what ends between the look and the stream is in the stream.
+        # The position is from before the first read: what ends between the read and the stream is in the stream.
         last = (await self._transport.get(EventPage, "/events", {"format": "json", "limit": 1})).last
         await self._look(self._open)
         if self._open:
@@ -96,7 +96,7 @@ class Waiting:
         await self._complete(with_results=with_results)
 
     async def _complete(self, *, with_results: bool) -> None:
-        """Events say only that a task is final, and pages show no results."""
+        """Read what is still missing: events report only that a task is final, and pages show no results."""
         if with_results:
             await self._get([task for task in dict.fromkeys(self._ids) if not _is_whole(self._found.get(task))])
         else:
@@ -138,7 +138,7 @@ class Waiting:
         return True
 
     async def _look(self, ids: set[str]) -> None:
-        """What of these is final already."""
+        """Find out which of these tasks are final already."""
         if len(ids) <= ONE_BY_ONE:
             await self._get(sorted(ids))
             return
@@ -147,11 +147,12 @@ class Waiting:
             if task.id in ids:
                 seen.add(task.id)
                 self._note(task)
-        # What no page shows is not there, and asking for it says so.
+        # A task that no page shows does not exist, and the request for it raises that error.
         await self._get(sorted(ids - seen)[:1])
 
     async def _pages(self, first: str, last: str) -> AsyncIterator[TaskView]:
-        """Ids sort by time, so those in question are neighbours: from the page that begins with the last of them."""
+        """Yield the tasks of a range of ids. Ids sort by time, so that these tasks are neighbours: the first page
+        begins with the last of them."""
         cursor: str | None = _after(last)
         while cursor is not None and cursor > first:
             page = await self._transport.get(TaskPageView, "/tasks", {"limit": _PAGE, "cursor": cursor})
@@ -178,7 +179,7 @@ async def _each(calls: Iterable[Coroutine[Any, Any, None]]) -> None:
             for call in calls:
                 group.create_task(call)
     except ExceptionGroup as several:
-        # Callers know the errors of one call, not groups of them.
+        # Callers handle the errors of one call, not groups of them.
         raise several.exceptions[0] from None
 
 
@@ -187,7 +188,7 @@ def _is_whole(task: TaskView | None) -> bool:
 
 
 def _after(task: str) -> str:
-    """The id after this one; an id that is none is left for the master to refuse."""
+    """Return the id after this one; a text that is no id is left for the master to refuse."""
     head, _, digits = task.partition("-")
     try:
         return f"{head}-{int(digits, 16) + 1:016x}"

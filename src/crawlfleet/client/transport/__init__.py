@@ -1,1 +1,1 @@
-"""How the client reaches a master: endpoint, HTTP requests, retries, stream parsers."""
+"""The way of the client to a master: endpoint, HTTP requests, retries, stream parsers."""

@@ -1,4 +1,4 @@
-"""Which master to call and with which token: as given, from the environment, or from a data dir on this machine."""
+"""Finds the master to call and the token: as given, from the environment, or from a data dir on this machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Endpoint:
 
 
 def find_endpoint(url: str | None, token: str | None, data_dir: Path | None = None) -> Endpoint:
-    """Raises NoEndpoint with a hint when the data dir does not have what was not given."""
+    """Return the endpoint. Raises NoEndpoint with a hint when the data dir does not have what was not given."""
     folder = (data_dir or DEFAULT_DATA_DIR).expanduser()
     url_source = token_source = "given"
     if not url:

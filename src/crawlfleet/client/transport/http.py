@@ -1,4 +1,4 @@
-"""One HTTP request, sent again where that is safe."""
+"""Sends one HTTP request, and sends it again where that is safe."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ LARGE_BYTES = 1 << 20
 _BASE = "/api/v1"
 _NEVER_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 _LOST = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, aiohttp.ClientResponseError, TimeoutError)
-"""The last but one of a server that does not speak HTTP."""
+"""Exceptions of a lost connection; ClientResponseError is that of a server that does not speak HTTP."""
 ANSWER_BYTES = 256 << 20
-"""Several times the longest answer of a master; one that goes on beyond this is none of its."""
+"""Maximum size of a response, several times the longest one of a master; a longer one does not come from a master."""
 
 Params = Mapping[str, str | int | float | bool | Sequence[str] | None]
 
@@ -64,7 +64,7 @@ class Transport:
     async def create(
         self, kind: type[T], path: str, body: object, *, key: str | None = None, params: Params | None = None
     ) -> T:
-        """A POST that makes something: one key for all its attempts makes them one."""
+        """Send a POST that creates something: one idempotency key for all its attempts makes them one request."""
         headers = {"Idempotency-Key": new_key() if key is None else key}
         return self._read(
             kind, await self._send("POST", path, body=body, headers=headers, params=params, is_repeatable=True)
@@ -80,7 +80,8 @@ class Transport:
         params: Params | None = None,
         is_repeatable: bool = False,
     ) -> T:
-        """A change of something that is there; sent again after a lost answer only where doing it twice is the same."""
+        """Change something that exists; sent again after a lost answer only where doing it twice has the same
+        effect."""
         return self._read(kind, await self._send(method, path, body=body, params=params, is_repeatable=is_repeatable))
 
     async def _send(
@@ -117,14 +118,15 @@ class Transport:
             await asyncio.sleep(max(pause, wait))
 
     def pauses(self) -> Iterator[float]:
-        """For those that begin again by themselves."""
+        """Return the pauses between attempts, for callers that repeat a request by themselves."""
         return pauses(self._policy, self._rng)
 
     @asynccontextmanager
     async def stream(
         self, path: str, *, params: Params | None = None, headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[aiohttp.StreamReader]:
-        """A long answer, read while it comes. Nothing is sent again: the caller knows from where to go on."""
+        """Open a long response that is read while it comes. Nothing is sent again: the caller knows from where to go
+        on."""
         async with self.answer(path, params=params, headers=headers) as answer:
             yield answer.content
 
@@ -137,7 +139,7 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         read_s: float = ANSWER_S,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The same with its headers; `read_s` is how long it may be silent."""
+        """Open a long response with its headers; `read_s` is the longest time without data."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=read_s)
         try:
             async with self._request("GET", path, b"", headers, params, timeout) as answer:
@@ -194,7 +196,7 @@ def _encoded(body: object) -> bytes:
 
 
 def _sendable(content: bytes) -> bytes | io.BytesIO | None:
-    # A large body is written piece by piece, so that the event loop can breathe.
+    # A large body is written piece by piece, so that other tasks of the event loop can run.
     return io.BytesIO(content) if len(content) > LARGE_BYTES else content or None
 
 
@@ -228,12 +230,13 @@ async def _read_bounded(answer: aiohttp.ClientResponse) -> bytes:
 
 
 def _is_foreign_page(answer: aiohttp.ClientResponse) -> bool:
-    """A redirect or a page for people: no master gives one to a call of the API."""
+    """Return whether the response is a redirect or a page for people: no master gives one to a call of the API."""
     return 300 <= answer.status < 400 or (answer.status < 300 and answer.content_type == "text/html")
 
 
 def _may_repeat(error: ApiError, *, is_repeatable: bool) -> bool:
-    """What another server says at the master's address is like no answer."""
+    """Return whether the request may be repeated; a response of another server at the master's address counts as
+    none."""
     if is_repeatable and error.is_foreign:
         return True
     return may_repeat(error.status, error.error_code, is_repeatable=is_repeatable)

@@ -14,7 +14,8 @@ from crawlfleet.client.transport.retry import RetryPolicy
 
 T = TypeVar("T")
 LOOK_S = 0.5
-"""A Ctrl-C that comes just before a thread begins to wait does not wake it: who waits looks up so often."""
+"""Interval in seconds at which a waiting thread wakes up: a Ctrl-C that comes just before it begins to wait does not
+wake it."""
 
 
 class Background:
@@ -41,7 +42,7 @@ class Background:
         self.close()
 
     def close(self) -> None:
-        """Doing it again changes nothing."""
+        """Close the client and the event loop; a second call changes nothing."""
         if self._loop.is_closed():
             return
         for ending in tuple(self._ending):
@@ -58,11 +59,11 @@ class Background:
                 try:
                     return future.result(LOOK_S)
                 except TimeoutError:
-                    # Or it is the call itself that says so.
+                    # The TimeoutError may also come from the call itself.
                     if future.done():
                         return future.result()
         except BaseException:
-            # Ctrl-C reaches this thread only: the call on the other one has to be told.
+            # Ctrl-C reaches this thread only: the call on the other one has to be cancelled.
             future.cancel()
             raise
 
@@ -82,7 +83,7 @@ class Background:
             raise
 
     def _abandon(self, stream: AsyncIterator[Any], turn: asyncio.Lock) -> None:
-        """Lets a stream end that nobody reads on.
+        """End a stream that is not read any further.
 
         The interpreter may call this where it throws every exception away, so it does not wait: a Ctrl-C while it
         waited would be lost.

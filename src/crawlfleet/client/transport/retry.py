@@ -1,4 +1,4 @@
-"""When to send a request again, and after how long."""
+"""The retry rules: when a request is sent again, and after which pause."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 REFUSED_FOR_NOW = frozenset({429})
-"""Nothing was done: another try is safe for every request."""
+"""Statuses of requests of which nothing was done: another attempt is safe for every request."""
 UNDECIDED = frozenset({502, 503, 504})
-"""It may have been done: another try is safe only for what may be done twice."""
+"""Statuses of requests that may have been done: another attempt is safe only for what may be done twice."""
 
 FUTILE = frozenset({"read_too_long"})
 """Codes of errors that the same request meets again."""
@@ -22,11 +22,12 @@ class RetryPolicy:
     base_s: float = 0.2
     cap_s: float = 5.0
     longest_wait_s: float = 60.0
-    """A server that asks for more is not waited for."""
+    """Longest wait in seconds that a server may ask for; a longer one is not waited for."""
 
 
 def pauses(policy: RetryPolicy, rng: random.Random) -> Iterator[float]:
-    """The waits between attempts: doubled each time, and anywhere below that, so that clients do not come as one."""
+    """Yield the waits between attempts: a random part of a limit that doubles each time, so that clients do not all
+    come back at once."""
     for attempt in range(policy.attempts - 1):
         yield rng.uniform(0, min(policy.cap_s, policy.base_s * 2**attempt))
 
@@ -36,7 +37,7 @@ def may_repeat(status: int, code: str = "", *, is_repeatable: bool) -> bool:
 
 
 def asked_wait(header: str | None) -> float:
-    """Retry-After in seconds; its other form, a date, compares clocks and is not used here."""
+    """Return the seconds of Retry-After; its other form, a date, compares clocks and is not used here."""
     try:
         return max(0.0, float(header or 0))
     except ValueError:
@@ -44,5 +45,5 @@ def asked_wait(header: str | None) -> float:
 
 
 def new_key() -> str:
-    """An idempotency key: one per logical call, sent again with every retry of it."""
+    """Return an idempotency key: one per logical call, sent again with every retry of it."""
     return secrets.token_hex(16)

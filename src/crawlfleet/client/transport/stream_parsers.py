@@ -1,4 +1,4 @@
-"""Two kinds of streams: JSON lines, and server-sent events."""
+"""Parsers of two kinds of streams: JSON lines, and server-sent events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class ServerSentEvent:
 
 @dataclass(slots=True)
 class EventParser:
-    """Fields of one event, gathered line by line; an empty line ends it (the standard's rules)."""
+    """Parser of server-sent events: it collects the fields of one event line by line; an empty line ends it (the
+    standard's rules)."""
 
     last_id: str | None = None
     retry_s: float | None = None
@@ -46,7 +47,7 @@ class EventParser:
             case "retry" if value.isascii() and value.isdigit():
                 self.retry_s = int(value) / 1_000
             case _:
-                pass  # a comment keeps the connection alive; an unknown field is the future's
+                pass  # a comment keeps the connection alive; an unknown field may come from a later version
         return None
 
     def _finished(self) -> ServerSentEvent | None:
@@ -58,7 +59,7 @@ class EventParser:
 
 
 async def lines_of(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Lines of any length: the reader's own loop refuses those over its buffer."""
+    """Yield lines of any length: the reader's own loop refuses those over its buffer."""
     rest = b""
     async for chunk in stream.iter_chunked(_CHUNK):
         *whole, rest = (rest + chunk).split(b"\n")

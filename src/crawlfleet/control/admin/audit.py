@@ -1,4 +1,4 @@
-"""What people changed, and who, when and from where."""
+"""The audit log: the changes that people made, with who, when and from where."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class Audit:
         target: str,
         details: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write it down, whatever its texts contain. None: somebody who could not say who they are."""
+        """Write an entry, whatever its texts contain. A principal of None stands for a caller that could not
+        authenticate."""
         role, name, token, node = (
             (None, "", None, None)
             if principal is None
@@ -51,7 +52,7 @@ class Audit:
         )
 
     async def page(self, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
-        """Newest first; `before` is the id of the last entry of the page before."""
+        """Return a page of entries, newest first; `before` is the id of the last entry of the page before."""
         if not 0 < limit <= PAGE_MOST:
             raise InvalidInput(f"1 to {PAGE_MOST}", field="limit")
         if before is not None and not 0 < before < 1 << limits.INTEGER_BITS:
@@ -60,7 +61,7 @@ class Audit:
 
 
 def _kept(text: str) -> str:
-    """As much of it as a database can keep: an entry is never lost for what a stranger wrote into it."""
+    """Return as much of the text as a database can keep: an entry is never lost for what a caller wrote into it."""
     return shortened(text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode())
 
 

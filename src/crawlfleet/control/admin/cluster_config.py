@@ -25,22 +25,22 @@ from crawlfleet.wire.tasks import unstorable
 
 HISTORY_MOST = 1_000
 SYNC_INTERVAL_S_MAX = 3.0
-"""A third of the usual lease: two lost syncs in a row must not cost it."""
+"""Maximum interval between two syncs, a third of the default lease: two lost syncs in a row must not cost it."""
 MAX_WAITING_DEFAULT = 5_000_000
 HOSTS_MOST = 1_000
 REGIONS_MOST = 1_000
 OVERCOMMIT_MOST = 100.0
 _COUNTRY = re.compile(r"[A-Za-z]{2}")
 _CLUSTERS_KEPT = 10_000
-"""Tasks may name clusters that nobody has: these must not fill the memory."""
+"""Maximum number of cached clusters: tasks may name clusters that do not exist, and these must not fill the memory."""
 
 
 class Setting(NamedTuple):
     default: Any
     read: Callable[[Any], Any]
-    """The value as it is kept; raises ValueError saying what is wanted."""
+    """Function that returns the value as it is stored; it raises ValueError with what is expected."""
     is_for_all: bool = False
-    """Of the whole installation: set at the default cluster."""
+    """Whether the setting holds for the whole installation; it is set at the default cluster."""
 
 
 def _whole(least: int, most: int) -> Callable[[Any], int]:
@@ -62,7 +62,7 @@ def _number(least: float, most: float) -> Callable[[Any], float]:
 
 
 def _limit(least: float, most: float) -> Callable[[Any], float | None]:
-    """Of a rule that null switches off."""
+    """Return the reader of a limit that null switches off."""
     read_number = _number(least, most)
 
     def read(value: Any) -> float | None:
@@ -93,7 +93,7 @@ def _one_of(*words: str) -> Callable[[Any], str]:
 
 def _name(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError("a text")  # noqa: TRY004 - whoever asks takes only ValueError
+        raise ValueError("a text")  # noqa: TRY004 - the caller handles only ValueError
     return value
 
 
@@ -172,12 +172,12 @@ SETTINGS: Mapping[str, Setting] = {
 
 
 TOLD = ("allow_hosts", "sync_interval_s")
-"""What nodes hear of."""
+"""Names of the settings that are sent to nodes."""
 
 
 class Configure:
     fresh_s = 1.0
-    """How old what is known may be."""
+    """Maximum age in seconds of the cached configuration."""
 
     def __init__(
         self,
@@ -187,35 +187,36 @@ class Configure:
         defaults: Mapping[str, Any] | None = None,
         strategies: Collection[str] = tuple(BUILT_IN),
     ) -> None:
-        """`defaults` come from the master's own settings, under the same names and rules."""
+        """Create the service; `defaults` come from the master's own settings, under the same names and rules."""
         self._store = store
         self._clock = clock
         self._strategies = strategies
         self._defaults = {name: setting.default for name, setting in SETTINGS.items()}
         self._defaults |= checked(DEFAULT_CLUSTER, defaults or {}, strategies)
         self.mark = _mark(self._defaults)
-        """Of the defaults that nodes hear of: after a restart they may be others, at the same version."""
+        """Mark of the defaults that are sent to nodes: after a restart they may be others, at the same version."""
         self._newest: dict[str, ClusterConfig] = {}
         self._effective: dict[str, ClusterConfig] = {}
         self._read_at: float | None = None
         self._puts = 0
         self.reads = 0
-        """How often the store was asked: `known` gives the same answers until it is again."""
+        """Number of reads of the store: `known` gives the same answers until the next one."""
         self._look = SingleFlight(self._read, "configuration")
 
     @property
     def strategies(self) -> Collection[str]:
-        """The names that a task or a cluster may ask for."""
+        """The names of strategies that a task or a cluster may use."""
         return self._strategies
 
     async def get(self, cluster: str) -> ClusterConfig:
-        """What the cluster has of its own. Raises NotFound."""
+        """Return the configuration that the cluster has of its own. Raises NotFound."""
         return await self._store.config(_storable(cluster))
 
     async def put(
         self, cluster: str, values: Mapping[str, Any], by: Principal | str, expected_version: int | None = None
     ) -> ClusterConfig:
-        """These values and no others, as the next version. Raises InvalidInput with the setting named, or Conflict."""
+        """Set these values and no others, as the next version. Raises InvalidInput with the setting named, or
+        Conflict."""
         kept = checked(cluster, values, self._strategies)
         now = self._clock.now()
         config = await self._store.put_config(_storable(cluster), kept, name_of(by), now, expected_version)
@@ -229,13 +230,13 @@ class Configure:
         return await self._store.config_history(_storable(cluster), limit)
 
     async def effective(self, cluster: str) -> ClusterConfig:
-        """Every setting, with the cluster's own values over the defaults; at most a second old. An unknown cluster has
-        the defaults."""
+        """Return every setting, with the cluster's own values over the defaults; at most a second old. An unknown
+        cluster has the defaults."""
         await self.refresh()
         return self.known(cluster)
 
     async def refresh(self) -> None:
-        """Asks the store when what is known is a second old; to be called before `known`, however often."""
+        """Read the store when the cached configuration is a second old; to be called before `known`, however often."""
         if not self.is_fresh():
             await self._look()
 
@@ -243,7 +244,8 @@ class Configure:
         return self._read_at is not None and self._clock.monotonic() - self._read_at < self.fresh_s
 
     def known(self, cluster: str) -> ClusterConfig:
-        """What `effective` says, as of the last `refresh`: the same object as long as nobody looked again."""
+        """Return the same as `effective`, as of the last `refresh`; it is the same object until the store is read
+        again."""
         config = self._effective.get(cluster)
         if config is None:
             if len(self._effective) >= _CLUSTERS_KEPT:
@@ -253,15 +255,15 @@ class Configure:
         return config
 
     def own(self, cluster: str) -> Mapping[str, Any]:
-        """What the cluster has of its own, as of the last `refresh`."""
+        """Return the values that the cluster has of its own, as of the last `refresh`."""
         config = self._newest.get(cluster)
         return config.values if config else {}
 
     def slots(
         self, cluster: str, wanted: int | None, measured: int | None = None, follows_load: bool = False
     ) -> int | None:
-        """Of a node: what a person wants of it (`wanted`), or else what its load allows for (`measured`) where slots
-        follow the load, or else its cluster; None: as many as it declares."""
+        """Return the slots of a node: what a person set (`wanted`), or else what its load allows (`measured`) where
+        slots follow the load, or else the setting of its cluster; None: as many as the node declares."""
         if wanted is not None:
             return wanted
         values = self.known(cluster).values
@@ -271,15 +273,15 @@ class Configure:
         return slots
 
     def sized(self, node: Node) -> Node:
-        """The node with the slots in effect: for those who count them, as placement does. One that only sends
-        heartbeats and pulls is given nothing, and has none."""
+        """Return the node with the slots in effect, for callers that count slots, such as placement. A node that only
+        sends heartbeats and pulls is assigned nothing, and has no slots."""
         if node.description.is_pull_only:
             return replace(node, slots_wanted=0)
         slots = self.slots(node.description.cluster, node.slots_wanted, node.slots_measured, node.follows_load)
         return node if slots == node.slots_wanted else replace(node, slots_wanted=slots)
 
     def follows_load(self, node: Node) -> bool:
-        """Whether its slots are to follow what it measures."""
+        """Return whether the node's slots follow what it measures."""
         if node.slots_wanted is not None:
             return False
         return node.follows_load or self.known(node.description.cluster).values["concurrency"] == "auto"
@@ -289,11 +291,11 @@ class Configure:
         self._newest = {config.cluster: config for config in await self._store.configs()}
         self._effective = {}
         self.reads += 1
-        # A change made here meanwhile may have missed this look.
+        # This read may have missed a change that was made here meanwhile.
         self._read_at = at if puts == self._puts else None
 
     def _over_defaults(self, config: ClusterConfig) -> ClusterConfig:
-        # A value that a newer version of ours wrote, and this one does not know, is nobody's business here.
+        # A value that a newer version of crawlfleet wrote, and that this version does not know, is ignored.
         known = {name: value for name, value in config.values.items() if name in SETTINGS}
         values = self._defaults | known
         return ClusterConfig(config.cluster, config.version, values, config.changed_by, config.changed_at)
@@ -322,7 +324,7 @@ def checked(cluster: str, values: Mapping[str, Any], strategies: Collection[str]
 
 
 def _mark(defaults: Mapping[str, Any]) -> int:
-    """0: those that nodes have of themselves."""
+    """Return the mark of the defaults; 0 for those that nodes have by themselves."""
     told = {name: defaults[name] for name in TOLD}
     usual = all(value == SETTINGS[name].default for name, value in told.items())
     return 0 if usual else zlib.crc32(repr(told).encode()) or 1

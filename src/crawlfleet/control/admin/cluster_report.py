@@ -1,4 +1,4 @@
-"""Clusters as people ask for them: how well they are, how full, and who fills them."""
+"""Reports about clusters: their health, how full they are, and which projects use them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from crawlfleet.ports.task_store import TaskStore
 HEALTHY_SHARE = 0.9
 DEGRADED_SHARE = 0.5
 _EXPECTED = (NodeStatus.ONLINE, NodeStatus.UNRESPONSIVE)
-"""Who should be working: not those that never came, left cleanly or are held by a person."""
+"""Statuses of nodes that should be working: not those that never joined, left cleanly or are held by a person."""
 
 
 class ReportStore(TaskStore, ReadyTasks, NodeStore, Protocol):
@@ -27,7 +27,7 @@ class ReportStore(TaskStore, ReadyTasks, NodeStore, Protocol):
 
 @dataclass(slots=True)
 class Use:
-    """Of a node, or of a project in a cluster."""
+    """Usage of a node, or of a project in a cluster."""
 
     running: int = 0
     reserved: dict[str, float] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class ClusterReport:
     by_node: Mapping[int, Use]
     by_project: Mapping[str, Use]
     configuration: Mapping[str, Any] = field(default_factory=dict)
-    """What the cluster has of its own."""
+    """Configuration that the cluster has of its own."""
 
     @property
     def health(self) -> Health:
@@ -58,7 +58,7 @@ class ClusterReport:
 
     @property
     def slots(self) -> int:
-        """Of nodes that are there."""
+        """Total of the slots of usable nodes."""
         return sum(node.slots for node in self.nodes if is_usable(node))
 
     @property
@@ -72,7 +72,7 @@ def is_usable(node: Node) -> bool:
 
 
 def cluster_health(nodes: Iterable[Node]) -> Health:
-    """By the share of usable nodes among those that should be working; unknown where none should."""
+    """Return the health by the share of usable nodes among those that should be working; unknown where none should."""
     expected = [node for node in nodes if node.status in _EXPECTED]
     if not expected:
         return Health.UNKNOWN
@@ -83,7 +83,7 @@ def cluster_health(nodes: Iterable[Node]) -> Health:
 
 
 async def cluster_reports(store: ReportStore, configure: Configure, only: str | None = None) -> list[ClusterReport]:
-    """By name; of one cluster when it is named. A cluster that only its nodes speak of is there too."""
+    """Return the reports by name; of one cluster when it is named. A cluster that only nodes name is included."""
     await configure.refresh()
     nodes = [configure.sized(node) for node in await store.nodes() if only in (None, node.description.cluster)]
     clusters = {cluster.name: cluster for cluster in await store.clusters() if only in (None, cluster.name)}

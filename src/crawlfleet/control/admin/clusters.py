@@ -1,4 +1,4 @@
-"""Clusters: made, changed, configured and removed. The leader looks at them again after each change."""
+"""Clusters: create, change, configure and remove them. The leader reads them again after each change."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ class Clusters:
         self._configure = configure
 
     async def reports(self, only: str | None = None) -> list[ClusterReport]:
-        """By name; of one cluster when it is named."""
+        """Return the reports by name; of one cluster when it is named."""
         return await cluster_reports(self._store, self._configure, only)
 
     async def change(self, name: str, change: Callable[[Cluster], Cluster]) -> None:
-        """`change` is given the cluster as it is, or one without settings if there is none of the name."""
+        """Change a cluster. `change` receives the cluster as it is, or one without settings if there is none of the
+        name."""
         known = {cluster.name: cluster for cluster in await self._store.clusters()}
         await self._store.put_cluster(change(known.get(name, Cluster(name))), self._clock.now())
         await self._wake_leader()
 
     async def remove(self, name: str) -> None:
-        """With its configuration. Raises Conflict while a node is in it or an open task names it."""
+        """Remove the cluster with its configuration. Raises Conflict while a node is in it or an open task names it."""
         if name == DEFAULT_CLUSTER:
             raise Conflict(f"cluster {DEFAULT_CLUSTER} is always there")
         await self._store.drop_cluster(name, self._clock.now())
@@ -42,7 +43,7 @@ class Clusters:
     async def configure(
         self, name: str, values: Mapping[str, Any], by: Principal, expected_version: int | None
     ) -> ClusterConfig:
-        """The next version of its configuration."""
+        """Set the next version of the cluster's configuration."""
         config = await self._configure.put(name, values, by, expected_version)
         await self._wake_leader()
         return config

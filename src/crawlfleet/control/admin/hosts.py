@@ -1,4 +1,5 @@
-"""Target hosts, for people: what may be asked of one and why, how it answers, who holds its budget and who waits."""
+"""Target hosts as people see them: the budget of each and its reason, how it answers, which nodes hold parts of the
+budget and which wait."""
 
 from __future__ import annotations
 
@@ -32,11 +33,11 @@ class HostReport:
     budget: HostBudget
     is_backing_off: bool
     shares: Sequence[HostShare] = ()
-    """Only where one host is shown,"""
+    """Parts of the host's budget by holder, only where one host is shown."""
     total: Counted | None = None
-    """with what was counted of it in all"""
+    """Total of all that was counted of the host, only where one host is shown."""
     recent: Sequence[Counted] = ()
-    """and in the last minutes."""
+    """Counts of the last minutes, only where one host is shown."""
     now: Instant = 0
 
 
@@ -57,7 +58,8 @@ class Hosts:
         return [self._report(host, usual) for host in found]
 
     async def show(self, name: str) -> HostReport:
-        """Raises NotFound for a host that nobody asked or set."""
+        """Return the report on one host. Raises NotFound for a host that was never requested and has no budget of its
+        own."""
         host = await self._known(name)
         report = self._report(host, await self._usual())
         now = self._clock.now()
@@ -73,7 +75,7 @@ class Hosts:
     async def history(
         self, name: str, span_s: int, since: Instant | None, until: Instant | None, limit: int
     ) -> tuple[str, list[Counted]]:
-        """What was counted of a host, or of all of them (`*`), by minute or by hour. Raises NotFound."""
+        """Return the counts of a host, or of all of them (`*`), by minute or by hour. Raises NotFound."""
         host = ALL_HOSTS if name == ALL_HOSTS else (await self._known(name)).name
         until = self._clock.now() + 1 if until is None else until
         since = max(0, until - KEEP_MS[span_s]) if since is None else since
@@ -82,7 +84,8 @@ class Hosts:
         return host, await self._store.host_history(host, span_s, since, until, limit)
 
     async def put(self, name: str, limits: HostLimits, by: Principal | str) -> HostReport:
-        """This budget; what is left out has its default. Raises InvalidInput with the field named."""
+        """Set the budget of a host; values that are left out have their defaults. Raises InvalidInput with the field
+        named."""
         try:
             host = target_host(name)
         except ValueError as exc:
@@ -92,14 +95,14 @@ class Hosts:
         return await self.show(host)
 
     async def reset(self, name: str, by: Principal | str) -> HostReport:
-        """Back to the defaults."""
+        """Set the host's budget back to the defaults."""
         host = await self._known(name)
         await self._store.set_host(host.name, HostLimits(), name_of(by), self._clock.now())
         await self._broker.signals.wake([GRANTS])
         return await self.show(host.name)
 
     async def forgive(self, name: str) -> bool:
-        """End its back-off; False when it has none."""
+        """End the host's back-off; returns False when it has none."""
         host = await self._known(name)
         if not backoff_after_quiet(host.backoff, self._clock.now()).level:
             return False
@@ -114,7 +117,7 @@ class Hosts:
             raise NotFound(f"no host: {exc}") from exc
         host = (await self._store.hosts([written])).get(written)
         if host is None and await self._store.host_total(written) is not None:
-            # Asked for a moment only, while the leader looked elsewhere.
+            # The host was requested only for a short time, between two passes of the leader.
             return Host(written)
         if host is None:
             raise NotFound(f"host {written} is not known: nothing was asked of it, and nothing set")
@@ -126,7 +129,7 @@ class Hosts:
 
     def _report(self, host: Host, usual: HostLimits) -> HostReport:
         now = self._clock.now()
-        # The leader forgives a host when somebody wants it again; people see what it would then be.
+        # The leader ends the back-off when a node wants the host again; people see what the budget would then be.
         host = replace(host, backoff=backoff_after_quiet(host.backoff, now))
         budget = effective_budget(host.limits, usual, host.crawl_delay_ms / 1000, host.backoff.level)
         return HostReport(host, budget, host.backoff.is_on(now))

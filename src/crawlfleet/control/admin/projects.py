@@ -1,8 +1,8 @@
-"""Projects: described, changed, forgotten, and shown with what they use. What is known here is a second old at most.
+"""Projects: describe, change and reset them, and show what they use. The cached knowledge is a second old at most.
 
-When a change is answered, the leader on this master places nothing more by what was before it. A leader elsewhere is
-kept from it by the fence; or, if this is the first project that anybody described, hears of it by a signal, or within a
-second.
+When a change is answered, the leader on this master places nothing more by the state before it. A leader on another
+master is kept from it by the fence; or, if this is the first project that was ever described, receives a signal, or
+finds it within a second.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ProjectReport(NamedTuple):
     project: Project
     use: ProjectUse
     today: Amounts
-    """What is granted of the day and has not come back."""
+    """Amounts of the daily quota that are granted and have not been returned."""
     renews_at: Instant
 
 
@@ -43,7 +43,7 @@ class Projects:
     def __init__(
         self, *, store: _Store, broker: Broker, clock: Clock, id_factory: IdFactory, placing: asyncio.Lock
     ) -> None:
-        """`placing` is held by the dispatcher of this master from its look to its commit."""
+        """Create the service; `placing` is held by the dispatcher of this master from its read to its commit."""
         self._store = store
         self._placing = placing
         self._broker = broker
@@ -57,20 +57,21 @@ class Projects:
     async def change(
         self, name: str, change: Callable[[Project], Project], expected_version: int | None = None
     ) -> Project:
-        """The next version of it; the leader looks at it before it places more. Raises Conflict."""
+        """Write the next version of the project; the leader reads it before it places more. Raises Conflict."""
         now = self._clock.now()
         done = await self._store.change_project(name, change, self._ids.one(), now, expected_version)
         await self._tell()
         return done
 
     async def drop(self, name: str) -> None:
-        """It has the defaults again. Raises NotFound when nobody described it."""
+        """Reset the project to the defaults. Raises NotFound when it was never described."""
         if unstorable(name) or not await self._store.drop_project(name, self._clock.now()):
             raise NotFound(f"nobody described project {name!r}")
         await self._tell()
 
     async def report(self, name: str) -> ProjectReport:
-        """Raises NotFound for one that nobody described and that has no tasks which have not ended."""
+        """Return the report on a project. Raises NotFound for one that was never described and that has no open
+        tasks."""
         if unstorable(name):
             raise NotFound("no project of this name")
         project, uses = await self._store.project(name), await self._store.project_uses([name])
@@ -82,8 +83,8 @@ class Projects:
         return ProjectReport(project, use, today[name], end_of(day))
 
     async def reports(self) -> list[ProjectReport]:
-        """Those that somebody described and those that have open tasks, by name. Tasks without a project are not of
-        one."""
+        """Return the reports on the described projects and on those that have open tasks, by name. Tasks without a
+        project belong to none."""
         described = {project.name: project for project in await self._store.projects()}
         uses = await self._store.project_uses()
         day = day_of(self._clock.now())
@@ -97,7 +98,7 @@ class Projects:
         ]
 
     async def limited(self) -> frozenset[str]:
-        """Those that may refuse a submit."""
+        """Return the projects that may refuse a submit."""
         if self._read_at is None or self._clock.monotonic() - self._read_at >= FRESH_S:
             await self._look()
         return self._limited
@@ -105,7 +106,7 @@ class Projects:
     async def _read(self) -> None:
         at, changes = self._clock.monotonic(), self._changes
         self._limited = frozenset(one.name for one in await self._store.projects() if one.limits_submits)
-        # A change made here meanwhile may have missed this look.
+        # This read may have missed a change that was made here meanwhile.
         self._read_at = at if changes == self._changes else None
 
     async def _tell(self) -> None:

@@ -1,8 +1,8 @@
-"""Pause and resume a queue, or set its order: what is paused is accepted and kept, but not placed.
+"""Pauses and resumes a queue, or sets its order: tasks of a paused queue are accepted and kept, but not placed.
 
-When a pause is answered, the leader on this master assigns nothing of the queue any more: it looks at the queues
-again before its next choice, and what it had chosen before is assigned by then. A leader elsewhere hears of it by the
-same signal, or within a second.
+When a pause is answered, the leader on this master assigns nothing of the queue any more: it reads the queues again
+before its next dispatch round, and what it had chosen before is assigned by then. A leader on another master receives
+the same signal, or finds the change within a second.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from crawlfleet.wire.tasks import unstorable
 
 class Pause:
     def __init__(self, *, store: ReadyTasks, broker: Broker, clock: Clock, placing: asyncio.Lock) -> None:
-        """`placing` is held by the dispatcher of this master from its look to its commit."""
+        """Create the service; `placing` is held by the dispatcher of this master from its read to its commit."""
         self._store = store
         self._broker = broker
         self._clock = clock
         self._placing = placing
 
     async def pause(self, queue: str) -> bool:
-        """True when that changed something."""
+        """Pause the queue; returns True when that changed something."""
         has_changed = await self._set(queue, is_paused=True)
         async with self._placing:
             return has_changed
@@ -35,7 +35,8 @@ class Pause:
         return await self._set(queue, is_paused=False)
 
     async def set_order(self, queue: str, *, is_lifo: bool) -> bool:
-        """Of those that wait in it, the last or the first goes first. True when that changed something."""
+        """Set whether the last or the first of the waiting tasks is placed first. Returns True when that changed
+        something."""
         _check(queue)
         has_changed = await self._store.set_queue_order(queue, is_lifo, self._clock.now())
         await self._broker.signals.wake([LOOK, LEADER])

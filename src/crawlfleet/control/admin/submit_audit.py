@@ -1,6 +1,6 @@
-"""Who submitted what, in the audit log: a line a second for each caller, however many calls they make.
+"""Audit of submits: one entry a second for each caller, however many calls the caller makes.
 
-A line of its own for every call would cost as much as the task. The first call is written down at once.
+An entry for every call would cost as much as the task. The first call is written at once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SubmitLog:
             self._writer = asyncio.create_task(self._write(), name="submit log")
 
     async def close(self) -> None:
-        """Write what is left."""
+        """Write the entries that are left."""
         if self._writer is not None:
             self._writer.cancel()
         await self._write_lines()
@@ -64,5 +64,6 @@ class SubmitLog:
             try:
                 await self._audit.note(principal, address, "task.submit", target, details)
             except Unavailable as exc:
-                # The tasks are stored and tell of themselves; a store that is away has no room for this either.
+                # The tasks are stored and are a record by themselves; a store that is unavailable cannot take this
+                # entry either.
                 log.warning("submits_not_noted", by=principal.name, **details, error=repr(exc))

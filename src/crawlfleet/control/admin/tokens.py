@@ -1,4 +1,4 @@
-"""Tokens: issued once, kept as hashes, looked up by them. Who presents one is a `Principal`."""
+"""Tokens: issued once, stored as hashes, and looked up by them. The bearer of one is a `Principal`."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from crawlfleet.wire.tasks import unstorable
 SECRET_DIGITS = 64
 USES_MAX = 1_000_000
 TRUSTED_S = 2.0
-"""How long a master goes on trusting a secret that it has looked up: so long may one revoked elsewhere still work."""
+"""Time in seconds for which a master trusts a secret that it has looked up; a token that was revoked on another master
+may still work for that long."""
 _TOUCH_EVERY_MS = 60_000
 _REMEMBERED_MOST = 20_000
 _HEX = frozenset("0123456789abcdef")
-# One sentence for all of them: a stranger learns nothing of what there is.
+# One sentence for all cases: an unauthenticated caller learns nothing about which tokens exist.
 _REFUSED = "this token is not valid"
 FIRST_ADMIN = "first admin"
 INSTALLER = "installation"
@@ -40,12 +41,12 @@ class _Store(TokenStore, NodeStore, Protocol):
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
     secret: str = field(repr=False)
-    """Told this once."""
+    """Secret of the token, which is shown only this once."""
     record: TokenRecord
 
 
 class TokenAlreadyMade(Conflict):
-    """A request came again after its answer, with the secret in it, was lost: nobody can be told that secret again."""
+    """A request came again after its answer, with the secret in it, was lost: the secret cannot be shown again."""
 
     code = "token_already_made"
 
@@ -57,7 +58,7 @@ class TokenAlreadyMade(Conflict):
 class _Trusted(NamedTuple):
     principal: Principal
     until: float
-    """By the monotonic clock."""
+    """Time, by the monotonic clock, until which the secret is trusted."""
     expires_at: Instant | None
 
 
@@ -79,7 +80,7 @@ class Tokens:
         uses: int | None = None,
         claim: Claim | None = None,
     ) -> IssuedToken:
-        """With a `claim` the same request again makes no second token: it raises TokenAlreadyMade."""
+        """Create a token. With a `claim` the same request again makes no second token: it raises TokenAlreadyMade."""
         now = self._clock.now()
         _check(role, name, expires_at, uses, now)
         secret = self._make_secret()
@@ -92,10 +93,11 @@ class Tokens:
         return IssuedToken(secret, made.record)
 
     async def ensure_admin(self, secret: str | None = None) -> str | None:
-        """The secret of a new admin token when none is usable: at the very first start, or when all are over.
+        """Return the secret of a new admin token when none is usable (at the very first start, or when all are expired,
+        used up or revoked), or None when there is a usable one.
 
-        Of several masters that start at once, one gets it. A caller that must not lose it brings the secret, kept
-        somewhere safe already.
+        Of several masters that start at once, one gets it. A caller that must not lose the secret passes it in, already
+        kept somewhere safe.
         """
         secret = secret or self._make_secret()
         new = NewToken(Role.ADMIN, FIRST_ADMIN, hash_secret(secret), INSTALLER)
@@ -103,7 +105,7 @@ class Tokens:
         return None if added is None else secret
 
     def trusted(self, secret_hash: str) -> Principal | None:
-        """Who this is, when that was looked up a moment ago."""
+        """Return the principal of a secret that was looked up less than `TRUSTED_S` ago."""
         trusted = self._trusted.get(secret_hash)
         if trusted is None or self._clock.monotonic() >= trusted.until:
             return None
@@ -111,10 +113,11 @@ class Tokens:
         return None if is_over else trusted.principal
 
     async def authenticate(self, secret: str, *, is_joining: bool = False) -> Principal:
-        """Who this is. Raises NotAllowed for a secret that is unknown, expired, used up or revoked.
+        """Return the principal of a secret. Raises NotAllowed for a secret that is unknown, expired, used up or
+        revoked.
 
-        With `is_joining` a used up enrol token passes here: whether its bearer may join is for `Register` to say, which
-        knows a node that asks again after a lost answer.
+        With `is_joining` a used up enrol token passes here: `Register` decides whether its bearer may join, as it knows
+        a node that asks again after a lost answer.
         """
         if not is_shaped(secret):
             raise NotAllowed(_REFUSED)
@@ -135,7 +138,7 @@ class Tokens:
             self._distrust(token)
 
     async def rotate(self, token: int, by: Principal | str) -> IssuedToken:
-        """A new secret; the old one stops at once."""
+        """Give the token a new secret; the old one stops working at once."""
         _check_id(token)
         secret = self._make_secret()
         try:
@@ -147,7 +150,7 @@ class Tokens:
     async def _look_up(
         self, secret_hash: str, now: Instant, at: float, *, was: _Trusted | None, is_joining: bool
     ) -> Principal:
-        # A secret stays of one kind: a node, which comes every few seconds, is looked for among the nodes first.
+        # The kind of a secret never changes: a node, which calls every few seconds, is searched among the nodes first.
         is_node = was is not None and was.principal.node is not None
         distrusts = self._distrusts
         found = await self._as_node(secret_hash) if is_node else None
@@ -162,7 +165,7 @@ class Tokens:
             if is_joining and record is not None and record.role is Role.ENROL and record.is_in_force(now):
                 return _principal(record)
             raise NotAllowed(_REFUSED)
-        # What was read before something was revoked here is not remembered beyond this call.
+        # A result that was read before a token was revoked here is not remembered beyond this call.
         if distrusts == self._distrusts:
             self._trust(secret_hash, _Trusted(found, at + TRUSTED_S, None if record is None else record.expires_at))
         return found
@@ -179,7 +182,7 @@ class Tokens:
     async def _touch(self, record: TokenRecord, now: Instant) -> None:
         if record.last_used_at is not None and 0 <= now - record.last_used_at < _TOUCH_EVERY_MS:
             return
-        # A disk that is full must not lock out those who come to see about it.
+        # A full disk must not lock out the operators who come to repair it.
         with contextlib.suppress(Unavailable):
             await self._store.touch_token(record.id, now, _TOUCH_EVERY_MS)
 
@@ -198,7 +201,7 @@ def is_secret(secret: str, kept_hash: str) -> bool:
 
 
 def is_shaped(secret: str) -> bool:
-    """Whether it can be one of ours at all; strangers' texts are not worth a look at the store."""
+    """Return whether the text has the form of a secret; other texts are not worth a read of the store."""
     return len(secret) == SECRET_DIGITS and _HEX.issuperset(secret)
 
 

@@ -1,4 +1,5 @@
-"""Members of a crawl over many nodes report chunks of URLs and get the next; who finds none waits for the others."""
+"""Coordinates the members of a crawl over many nodes: they report URL batches and get the next ones; a member that gets
+none waits for the others."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from crawlfleet.ports.crawl_store import Asking, ChunkReport, CrawlStore, Exchan
 from crawlfleet.wire.crawl import WAIT_MS, CrawlDown, CrawlUp, ReportBody
 
 LOOK_S = 0.5
-"""How often one that waits looks by itself: others may report to other masters, or be lost."""
+"""Interval in seconds at which a waiting call reads the store by itself: other members may report to other masters, or
+be lost."""
 _CRAWLS_KEPT = 1_000
 URL_CHARS = 8_192
 DEPTH_MAX = 100_000
@@ -25,7 +27,7 @@ _FLAGS = UrlFlag.START | UrlFlag.SITEMAP | UrlFlag.CLOSING
 
 
 class NoCrawl(NotFound):
-    """With a code of its own: an agent must not take any other 404 for a mistake in the task's parameters."""
+    """Error with a code of its own: an agent must not take any other 404 for a mistake in the task's parameters."""
 
     code = "no_crawl"
 
@@ -35,10 +37,11 @@ class Exchange:
         self._store = store
         self._clock = clock
         self._news: dict[GroupId, asyncio.Event] = {}
-        """Of crawls for which somebody waits here."""
+        """Events of the crawls for which calls wait on this master."""
         self._count = 0
         self._last_news: dict[GroupId, int] = {}
-        """Of late: what came while somebody was about to wait must not be missed."""
+        """Count at the last report of each recent crawl: a report that came just before a call begins to wait must not
+        be missed."""
 
     async def exchange(
         self,
@@ -49,8 +52,8 @@ class Exchange:
         items: tuple[int, int] = (0, 0),
         records: tuple[int, int] = (0, 0),
     ) -> CrawlDown:
-        """`items` and `records`: the chunks of what the execution left that belong to the report; the last one not
-        included."""
+        """Take a member's report and return its next URL batch. `items` and `records` are the chunks of the execution's
+        output that belong to the report; the last one is not included."""
         report = None if up.report is None else _report(up.report, items, records)
         asking = Asking(node, task, execution, report, up.held)
         before = self._count
@@ -64,7 +67,7 @@ class Exchange:
         return CrawlDown(answer.state, answer.number, list(answer.urls), answer.has_more)
 
     async def wake(self) -> None:
-        """Whoever waits looks once more, at once."""
+        """Make all waiting calls read the store again at once."""
         for event in self._news.values():
             event.set()
 
@@ -96,7 +99,7 @@ class Exchange:
         except TimeoutError:
             pass
         finally:
-            # The next one to wait makes a new one: none stays for a crawl that nobody waits for.
+            # The next call to wait makes a new event: none stays for a crawl without waiting calls.
             if self._news.get(crawl) is event:
                 del self._news[crawl]
 

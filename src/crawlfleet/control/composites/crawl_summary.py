@@ -1,4 +1,4 @@
-"""The summary of a crawl over many nodes: what its members counted and noted, added up."""
+"""The summary of a crawl over many nodes: the sums of what its members counted and noted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _DECODER = msgspec.json.Decoder(_Result)
 
 @dataclass(slots=True)
 class CrawlSummary:
-    """Of the members that completed: a member that was lost told nothing, though its reported pages count."""
+    """Figures of the members that completed: a member that was lost has reported none, though its reported pages
+    count."""
 
     errors: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
@@ -53,7 +54,7 @@ class CrawlSummaries:
         return self._merge_results([result async for result in self._read_results(group)])
 
     async def _read_results(self, group: GroupId) -> AsyncIterator[bytes]:
-        """What executors gave, of the members that completed."""
+        """Yield the results of the executors, for the members that completed."""
         at, window = 0, _WINDOW
         while window == _WINDOW:
             members = await self._store.members(group, TaskId(at), _WINDOW)
@@ -70,14 +71,14 @@ class CrawlSummaries:
             try:
                 result = _DECODER.decode(encoded)
             except msgspec.MsgspecError:
-                # Of a node of another version: its figures are missing, as those of a lost member are.
+                # The result of a node of another version: its figures are missing, as those of a lost member are.
                 continue
             summary.errors.update(result.metrics.errors)
             summary.failures.update(result.metrics.failures)
             summary.links_left_out.update(result.metrics.links_left_out)
             fields.append(result.metrics.fields)
             pages += result.metrics.pages_crawled
-            # What never matched in one member may have matched in another.
+            # A rule that never matched in one member may have matched in another.
             notes.update(dict.fromkeys(note for note in result.notes if not is_never_note(note)))
         summary.fields = self._engine.merge_field_counts(fields)
         never = [path for path, counts in summary.fields.items() if not counts["matches"]]

@@ -1,4 +1,4 @@
-"""Flows: a graph of tasks submitted in one call, cancelled and taken up again as a whole."""
+"""Flows: a graph of tasks that is submitted in one call, and cancelled and resumed as a whole."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class Flow(NamedTuple):
     group: Group
     status: FlowStatus
     counts: GroupCounts
-    """Of its tasks: steps and items."""
+    """Counts of the flow's tasks: steps and items."""
     steps: Sequence[StepRecord] = ()
-    """Only where one flow is shown."""
+    """Steps of the flow, only where one flow is shown."""
 
 
 class Flows:
@@ -62,7 +62,7 @@ class Flows:
     async def submit(
         self, name: str | None, project: str | None, asked: Mapping[StepKey, StepAsked], claim: Claim | None = None
     ) -> AddedFlow:
-        """All of it or nothing. Raises InvalidInput with the field named; OverLimit as a submit does."""
+        """Submit the whole flow or nothing. Raises InvalidInput with the field named; OverLimit as a submit does."""
         plans = planned(asked, project)
         flow = self._ids.one()
         steps = laid_out(asked, plans, self._ids)
@@ -97,9 +97,9 @@ class Flows:
         return Flow(group, flow_status((step.status, step.unrun) for step in steps), counts[flow], steps)
 
     async def cancel(self, flow: GroupId, reason: str = "its flow was cancelled") -> Applied:
-        """Every task of it that has not ended."""
+        """Cancel every task of the flow that has not ended."""
         await self._known(flow)
-        # The steps first, and at once: one that only waits for the end of another must not see it and begin.
+        # The steps first, and together: a step that only waits for the end of another must not see that end and begin.
         steps = [step.task for step in await self._store.flow_steps(flow) if not step.status.is_final]
         applied = await self._change(steps, reason)
         after: TaskId = 0
@@ -117,7 +117,7 @@ class Flows:
         return applied
 
     async def resume(self, flow: GroupId) -> Applied:
-        """Raises Conflict when there is nothing to take up."""
+        """Run again what did not complete. Raises Conflict when there is nothing to resume."""
         await self._known(flow)
         applied = await self._store.resume_flow(flow, self._clock.now())
         if not applied.after:
@@ -126,7 +126,8 @@ class Flows:
         return applied
 
     async def drop(self, flow: GroupId) -> list[TaskId]:
-        """Forget it with all of its tasks; which these were. Raises Conflict while one of them has not ended."""
+        """Delete the flow with all of its tasks, and return their ids. Raises Conflict while one of them has not
+        ended."""
         group = await self._known(flow)
         counts = (await self._store.group_counts([flow]))[flow]
         if counts.open:
@@ -150,8 +151,8 @@ class Flows:
 def laid_out(
     asked: Mapping[StepKey, StepAsked], plans: Mapping[StepKey, flow_graph.StepPlan], ids: IdFactory
 ) -> dict[StepKey, tuple[TaskId, StepSpec]]:
-    """Ids in the order in which tasks end: parents, items, the step that gathers them. Whoever locks rows in order
-    of id, as all do, never meets another who began at the other end."""
+    """Give the steps ids in the order in which tasks end: parents, items, the step that gathers them. Transactions lock
+    rows in the order of ids, so that two of them never begin at opposite ends and deadlock."""
     steps: dict[StepKey, tuple[TaskId, StepSpec]] = {}
     for key, plan in plans.items():
         step = asked[key]

@@ -1,4 +1,5 @@
-"""Groups as one: made, looked at, cancelled, retried, removed; so many members at a time, however many there are."""
+"""Operations on whole groups: create, show, cancel, retry, remove; a limited number of members at a time, however many
+there are."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from crawlfleet.wire.groups import ShardSpec
 from crawlfleet.wire.tasks import TaskBody
 
 PAGE = 1_000
-"""Members in one transaction."""
+"""Maximum number of members in one transaction."""
 FAILURES_SHOWN = 10
 _SPEC = msgspec.json.Decoder(ShardSpec)
 
@@ -46,7 +47,7 @@ class _Groups(GroupStore, TaskStore, CrawlStore, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A group somebody asks for."""
+    """A group that a caller wants to create."""
 
     project: str = ""
     name: str | None = None
@@ -76,19 +77,20 @@ class Progress:
 
     @property
     def expected(self) -> int:
-        """Members there should be: shards that retention took are still missed."""
+        """Number of members there should be: shards that retention removed are counted as missing."""
         return self.counts.total if self.shards is None else max(self.shards.shards, self.counts.total)
 
     @property
     def is_complete(self) -> bool:
         if self.crawl is not None:
-            # Whoever of its members was lost, the others did the work.
+            # Even if members were lost, the others did the work.
             return self.crawl.finished_at is not None
         return self.counts.completed == self.expected > 0
 
     @property
     def rate_per_s(self) -> float | None:
-        """Ends per second so far. Of a group that was finished before, the time between tells nothing."""
+        """Members that ended per second so far. For a group that was finished before, the elapsed time is
+        meaningless."""
         spent_ms = self.at - self.group.created_at
         if self.group.finishes or not self.counts.ended or spent_ms <= 0:
             return None
@@ -101,7 +103,7 @@ class Progress:
 
 
 class Some(NamedTuple):
-    """What was done to some members, and after which of them to go on; None at the end."""
+    """The changes of some members, and the member after which to go on; None at the end."""
 
     applied: Applied
     after: TaskId | None
@@ -121,7 +123,7 @@ class Groups:
     async def create(
         self, wanted: Wanted, bodies: Sequence[TaskBody | Refusal], *, scope: str = "", key: str | None = None
     ) -> SubmissionAnswer:
-        """All of it or nothing, in one transaction; members are in the order of `bodies`."""
+        """Create the group and its members in one transaction, all or nothing; members are in the order of `bodies`."""
         spec = None if wanted.shards is None else msgspec.json.encode(wanted.shards)
         new = NewGroup(self._ids.one(), wanted.project, wanted.name, wanted.kind, wanted.is_closed, spec, wanted.crawl)
         members = [_member(body, wanted.project) for body in bodies]
@@ -134,7 +136,7 @@ class Groups:
         return found
 
     async def known_plain(self, group: GroupId) -> Group:
-        """Raises IsFlow for a flow."""
+        """Return the group. Raises IsFlow for a flow."""
         known = await self.known(group)
         if known.kind is GroupKind.FLOW:
             raise IsFlow(f"{group_text(group)} is a flow: it is cancelled, resumed and dropped as one")
@@ -151,7 +153,7 @@ class Groups:
     async def page(
         self, limit: int, before: GroupId | None = None, project: str | None = None, kind: GroupKind | None = None
     ) -> list[Progress]:
-        """Newest first."""
+        """Return one page of groups with their progress, newest first."""
         found = await self._store.list_groups(limit, before, project, kind)
         counts = await self._store.group_counts([group.id for group in found])
         wanted = [group.id for group in found if group.kind is GroupKind.CRAWL]
@@ -169,20 +171,21 @@ class Groups:
             raise NotFound(f"no group {group_text(group)}")
 
     async def cancel_some(self, group: GroupId, after: TaskId = 0) -> Some:
-        """Of the next members those that have not ended. Nobody may join meanwhile: close it first."""
+        """Cancel those of the next members that have not ended. No task may join meanwhile: close the group first."""
         found = await self._store.walk_members(group, after, PAGE)
         tasks = [task for task, is_open in found if is_open]
         applied = await self._cancel.cancel(tasks, "its group was cancelled") if tasks else Applied()
         return Some(applied, found[-1][0] if len(found) == PAGE else None)
 
     async def retry_some(self, group: GroupId, statuses: Sequence[TaskStatus], after: TaskId = 0) -> Some:
-        """The next members that ended so, and only those: what completed stays as it is."""
+        """Retry the next members that ended with these statuses, and only those: completed members stay as they are."""
         tasks = await self._store.ended_members(group, statuses, after, PAGE)
         applied = await self._retry.retry(tasks) if tasks else Applied()
         return Some(applied, tasks[-1] if len(tasks) == PAGE else None)
 
     async def remove_some(self, group: GroupId) -> bool:
-        """Forget some members with what they left, and after the last of them the group; whether it is gone.
+        """Delete some members with their results, and after the last of them the group; returns whether the group is
+        gone.
 
         Raises GroupOpen while a member has not ended.
         """

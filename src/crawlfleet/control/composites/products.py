@@ -1,4 +1,4 @@
-"""Products: what executions saw of them is written; what became of them is told, to executions and to people."""
+"""Products: writes what executions saw of them, and answers executions and people about their changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Products:
         self._clock = clock
 
     async def put(self, speaker: Speaker, up: ProductsUp) -> None:
-        """Raises StaleExecution, and InvalidInput that says which product is wrong: then none is written."""
+        """Write the products of an execution. Raises StaleExecution, and InvalidInput that names the wrong product:
+        then none is written."""
         products = []
         for at, body in enumerate(up.products):
             try:
@@ -73,7 +74,7 @@ class Products:
         return found, await self._store.product_changes(key)
 
     async def _project(self, speaker: Speaker) -> str:
-        """Whose products it may ask about."""
+        """Return the project of the execution, whose products it may query."""
         rows = await self._store.live([speaker.task]) if is_storable(speaker.task, speaker.execution) else {}
         row = rows.get(speaker.task)
         if row is None or (row.node, row.execution) != (speaker.node, speaker.execution):

@@ -1,4 +1,4 @@
-"""Schedules for people: made, changed, paused, run by hand, removed. The firer fires them."""
+"""Schedules as people use them: create, change, pause, run by hand, remove. The firer fires them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Refused(InvalidInput):
 
 
 class Runs(NamedTuple):
-    """Of one schedule: when it fires next, what became of its last ticks, and the tasks they made."""
+    """The runs of one schedule: when it fires next, the outcome of its last ticks, and the tasks they made."""
 
     coming: Sequence[Instant]
     last: Sequence[Tick]
@@ -63,11 +63,13 @@ class Schedules:
         self._submit = submit
 
     async def create(self, body: ScheduleBody, *, by: str, claim: Claim | None = None) -> ScheduleAnswer:
-        """Raises InvalidInput with the field named; Refused for a template that could not be submitted now."""
+        """Create a schedule. Raises InvalidInput with the field named; Refused for a template that could not be
+        submitted now."""
         now = self._clock.now()
         task = await self._template(body.task)
         number = self._ids.one()
-        # Not before the store has looked for the key: a time to come may have passed when it is asked for again.
+        # Not before the store has looked for the key: a time in the future may have passed when the request is
+        # repeated.
         answer = await self._store.add_schedule(lambda: _new(number, body, task, by, now), claim, now)
         await self._broker.signals.wake([SCHEDULES])
         return answer
@@ -78,12 +80,12 @@ class Schedules:
         return await self._write(schedule, lambda have: _changed(have, change, task, now), now)
 
     async def pause(self, schedule: ScheduleId) -> Schedule:
-        """Its ticks pass by until it is resumed."""
+        """Pause the schedule: its ticks are skipped until it is resumed."""
         now = self._clock.now()
         return await self._write(schedule, lambda have: _paused(have, now), now)
 
     async def resume(self, schedule: ScheduleId) -> Schedule:
-        """From now on: what passed by meanwhile is not caught up."""
+        """Resume the schedule from now on: ticks that were skipped meanwhile are not caught up."""
         now = self._clock.now()
         return await self._write(schedule, lambda have: _resumed(have, now), now)
 
@@ -91,7 +93,7 @@ class Schedules:
         await self._store.remove_schedule(schedule, self._clock.now())
 
     async def run(self, schedule: ScheduleId, *, is_forced: bool = False, claim: Claim | None = None) -> RunAnswer:
-        """A task now, outside of its ticks. Raises Refused, NotFound, or OverLimit."""
+        """Submit a task now, outside of the schedule's ticks. Raises Refused, NotFound, or OverLimit."""
         record = await self.get(schedule)
         async with self._submit.with_room([read_task(record.task)]) as (task,):
             if isinstance(task, Refusal):
@@ -123,7 +125,7 @@ class Schedules:
         return record
 
     async def _template(self, raw: msgspec.Raw) -> TaskBody:
-        """Checked as if it were submitted now."""
+        """Read the template and check it as if it were submitted now."""
         if len(bytes(raw)) > limits.TEMPLATE_BYTES:
             detail = f"{len(bytes(raw))} bytes; a template has at most {limits.TEMPLATE_BYTES}"
             raise Refused(Refusal(Code.TOO_LARGE, detail))
@@ -196,7 +198,7 @@ def _resumed(have: Schedule, now: Instant) -> Schedule:
 
 
 def _from_now(schedule: Schedule, now: Instant) -> Schedule:
-    # Not from a `now` that was set back: what has fired has fired.
+    # Not from a `now` that was set back: ticks that have fired stay fired.
     until = max(schedule.fired_until, now)
     if schedule.is_paused:
         return replace(schedule, fired_until=until)
@@ -240,7 +242,7 @@ def _anchor(timing: Timing, now: Instant) -> Instant:
 
 
 def _instant(text: str | None, field: str) -> Instant | None:
-    """To the second, and not before what was said."""
+    """Return the instant rounded up to a whole second, never before the given time."""
     if text is None:
         return None
     try:

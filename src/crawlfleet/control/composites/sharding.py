@@ -1,4 +1,4 @@
-"""One task into many: the list at one of its parameters is split, all else stays as it is."""
+"""Splits one task into shards: the list at one of its parameters is split, and all else stays as it is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 def split(template: TaskBody, shard: ShardBody) -> tuple[list[TaskBody | Refusal], ShardSpec]:
-    """The shards in order. Raises InvalidInput for what cannot be split. Values pass as the bytes they came as."""
+    """Return the shards in order. Raises InvalidInput for what cannot be split. Values keep the bytes that they came
+    with."""
     parameters = _OBJECT.decode(template.parameters)
     values = _values(parameters, shard.over)
     shards = _shards(len(values), shard)

@@ -1,7 +1,7 @@
 """Shop flows: tasks of the shop family that become a flow when they are submitted.
 
-The task that is submitted is the last step. It waits for the others, as any step does, and runs for a moment to put
-together what they gave: no slot is held to wait for children.
+The task that is submitted is the last step. It waits for the others, as any step does, and runs only briefly to combine
+their results: no slot is held to wait for children.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from crawlfleet.wire.tasks import TaskBody, unstorable
 
 BATCHES_MAX = 500
 _LAST_ONLY = frozenset({"children", "steps"})
-"""Parameters by which a last step is given what the others gave."""
+"""Parameters by which a last step receives the results of the other steps."""
 WHOLE_AT_ONCE = 10
-"""Tasks that are read with their parameters, of which each may have a megabyte."""
+"""Maximum number of tasks that are read at once with their parameters, each of which may have a megabyte."""
 _OF_STEP = re.compile(r"^steps(\.[^.]+\.task)?\.?")
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -47,7 +47,7 @@ class SubmittedFlow(NamedTuple):
 class _ShopFlow(NamedTuple):
     steps: Mapping[StepKey, StepAsked]
     last: StepKey
-    """The task that was submitted."""
+    """Key of the step that is the submitted task."""
 
 
 class ShopFlows:
@@ -73,7 +73,8 @@ class ShopFlows:
         }
 
     def may_be_flow(self, body: TaskBody) -> bool:
-        """Of one that waits for others or is in a group no flow is made: it does all of its work itself."""
+        """Return whether a flow may be made of the task. A task that waits for others or is in a group becomes no flow:
+        it does all of its work itself."""
         return body.task_type in self._makers and not (body.depends_on or body.group_id or body.run_at)
 
     async def submit(self, body: TaskBody, scope: str, key: str | None) -> SubmittedFlow | None:
@@ -96,14 +97,14 @@ class ShopFlows:
         return SubmittedFlow(accepted, added.id, added.is_replay)
 
     async def cancel(self, tasks: Sequence[TaskId]) -> Applied:
-        """Cancel tasks. Of the last step of a shop flow, which is the task that was submitted, the whole flow is
+        """Cancel tasks. For the last step of a shop flow, which is the task that was submitted, the whole flow is
         cancelled: the steps before it are what takes time."""
         flows = await self._flows_of_last_steps(tasks)
         applied = await self._cancel.cancel([task for task in tasks if task not in flows])
         for task, flow in flows.items():
             whole = await self._flows.cancel(flow, CANCELLED)
             if task not in whole.after:
-                # It had ended already, which is told as of any other task.
+                # The task had ended already, which is reported as for any other task.
                 whole = await self._cancel.cancel([task])
             applied.after.update({one: status for one, status in whole.after.items() if one == task})
             applied.refused.update({one: why for one, why in whole.refused.items() if one == task})
@@ -121,11 +122,13 @@ class ShopFlows:
         return flows
 
     def _is_last(self, record: TaskRecord) -> bool:
-        """As a step of a flow that a user wrote it does all of its work itself, and has neither of them."""
+        """Return whether the task is the last step of a shop flow. As a step of a flow that a user wrote, it does all
+        of its work itself and has neither of these parameters."""
         return record.task_type in self._makers and not _LAST_ONLY.isdisjoint(_decode(record.parameters))
 
     def _make_flow(self, body: TaskBody) -> _ShopFlow | None:
-        """Of parameters that were found right. None for those of a last step. Raises InvalidInput."""
+        """Make the flow from parameters that were checked. Returns None for those of a last step. Raises
+        InvalidInput."""
         parameters = _decode(body.parameters)
         if not _LAST_ONLY.isdisjoint(parameters):
             return None
@@ -170,7 +173,7 @@ class ShopFlows:
         if "keywords" in parameters:
             words = {**crawls, "url": parameters["search_url"], "keywords": parameters["keywords"]}
             for name in ("depth", "max_pages", "sitemaps"):
-                # Of the crawl: a search is a page and what it links to.
+                # Parameters of the crawl: a search is a page and what it links to.
                 words.pop(name, None)
             steps["search"] = StepAsked(_with(body, self._shop_types.search_keywords, words), {})
             before["search"] = "always"

@@ -1,4 +1,4 @@
-"""A crawl over many nodes, made of one task: its seeds, and as many members as were asked for."""
+"""Makes a crawl over many nodes from one task: its seeds, and as many members as were requested."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ class SpreadCrawl:
     def __init__(self, *, engine: CrawlEngine) -> None:
         self._engine = engine
         self._types = TaskTypes({engine.task_type: engine.schema}, {engine.task_type: engine.problems})
-        """As this master's own engine reads parameters: it makes the first URLs of them."""
+        """Task type of this master's own engine, which reads the parameters because it makes the seeds from them."""
 
     def spread(self, template: TaskBody, crawl: CrawlBody) -> tuple[list[TaskBody], NewCrawl]:
-        """The members, all alike. Raises InvalidInput for what cannot be crawled so."""
+        """Return the members, which are all alike, and the crawl. Raises InvalidInput for what cannot be crawled over
+        many nodes."""
         if template.task_type != self._engine.task_type:
             raise InvalidInput(f"only {self._engine.task_type} runs over many nodes", field="task.task_type")
         if (refusal := self._types.refusal(template.task_type, bytes(template.parameters))) is not None:

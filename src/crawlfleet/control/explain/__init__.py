@@ -1,1 +1,1 @@
-"""Why a task or group is where it is, computed from the store on demand."""
+"""Explanations of why a task or group is in its state, computed from the store on demand."""

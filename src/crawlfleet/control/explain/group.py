@@ -1,4 +1,5 @@
-"""Why a group stands still: from its first members that have not ended, as any master finds them in the store."""
+"""Explains why a group makes no progress, from its first members that have not ended; any master can read them in the
+store."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from crawlfleet.scheduling.explain import group as explain_group
 from crawlfleet.scheduling.explain import task as explain
 
 LOOKED_AT = 16
-"""Members: what holds up a group of thousands holds up the first of them."""
+"""Number of members that are examined: what holds up a group of thousands holds up the first of them."""
 PAGE = 1_000
 
 

@@ -1,7 +1,7 @@
-"""The target hosts that hold up a running task, from what the leader keeps in the store: any master can tell.
+"""Finds the target hosts that hold up a running task, from what the leader keeps in the store, so that any master can.
 
-The leader knows what a node's session wants of which host, not which of its executions does. So only the hosts that
-the task's own parameters name are looked at: what a crawl found behind a link or a redirect is not told.
+The leader knows which hosts a node's session wants to request, not which of its executions does. So only the hosts that
+the task's own parameters name are examined: hosts that a crawl found behind a link or a redirect are not reported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from crawlfleet.scheduling.explain.hosts import HostDemand, HostWait, host_waits
 from crawlfleet.scheduling.hosts.budgets import effective_budget
 
 NAMED_MOST = 5
-"""Of the hosts that hold a task up; a list of URLs may name thousands."""
+"""Maximum number of hosts that are named as holding a task up; a list of URLs may name thousands."""
 
 
 class AwaitedHosts:
@@ -61,7 +61,7 @@ _read = msgspec.json.Decoder(_Urls).decode
 
 
 def _hosts(parameters: bytes) -> Iterator[str]:
-    """As their budgets are kept."""
+    """Yield the hosts of the parameters, spelled as in their budgets."""
     try:
         said = _read(parameters)
     except msgspec.MsgspecError:

@@ -1,4 +1,4 @@
-"""Why a task is where it is: one sentence and its data, computed on demand from the store, by any master."""
+"""Explains why a task is in its state: one sentence and its data, computed on demand from the store, by any master."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Why:
     async def _choice(
         self, task: TaskRecord, requirement: Requirement, nodes: Sequence[NodeState], now: Instant
     ) -> PlacementReason | None:
-        """What speaks for the node that has it, as things stand now."""
+        """Return the reasons for the node that has the task, by the present state of the nodes."""
         cluster = requirement.cluster or DEFAULT_CLUSTER
         name = requirement.strategy or self._configure.known(cluster).values["strategy"]
         make = self._advice.strategies.factories.get(name)
@@ -148,7 +148,7 @@ class Why:
         if make is None or state is None:
             return None
         knowledge = await self._advice.evidence.for_task(requirement, now)
-        # As placement has it: among those that would do, though some may be full now, this one with them.
+        # Compared as in placement, among the feasible nodes, though some of them, and this node too, may be full now.
         ask = Ask(requirement, task.project, self._overcommit)
         others = [one for one in nodes if one is state or is_suitable(one, ask)]
         chosen = placement_reason(name, make(Candidates(requirement, others, self._rng, 0, knowledge)), state)

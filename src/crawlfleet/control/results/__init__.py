@@ -1,1 +1,1 @@
-"""Services for what executions leave: result chunks, archives, notes on pages, cookie jars."""
+"""Services for the output of executions: result chunks, archives, page notes, cookie jars."""

@@ -21,7 +21,8 @@ class CookieJars:
         self._clock = clock
 
     async def exchange(self, speaker: Speaker, up: CookiesUp) -> CookiesDown:
-        """Raises StaleExecution, and InvalidInput that names the cookie that cannot be kept: then none is."""
+        """Merge an execution's cookies into the jar, and return the jar. Raises StaleExecution, and InvalidInput that
+        names the cookie that cannot be stored: then none is."""
         now = self._clock.now()
         for at, cookie in enumerate(up.changes):
             if unstorable(cookie.url) or unstorable(cookie.header):
@@ -42,6 +43,6 @@ class CookieJars:
         return await self._store.cookie_jars(project, JARS_MAX)
 
     async def remove(self, project: str, name: str) -> None:
-        """Raises NotFound. Running executions keep the cookies they have, and may bring them back."""
+        """Remove the jar. Raises NotFound. Running executions keep the cookies they have, and may bring them back."""
         if not await self._store.remove_cookie_jar(project, name):
             raise NotFound(f"project {project} has no cookie jar {name}")

@@ -1,4 +1,4 @@
-"""Which execution of a task the results come from, and what of its chunks counts."""
+"""Finds the execution that a task's results come from, and which of its chunks count."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from crawlfleet.ports.reads import Reads
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """Committed with an outcome: what of the chunks counts. The metrics of an executor may hold anything else."""
+    """The manifest that is committed with an outcome: which chunks count. The metrics of an executor may hold anything
+    else."""
 
     items: int = 0
     item_chunks: int = 0
@@ -29,7 +30,8 @@ class Manifest(msgspec.Struct, frozen=True):
 class FoundExecution(NamedTuple):
     execution: ExecutionId | None
     manifest: Manifest | None
-    """None: not completed, so that what is there is all there is to go by."""
+    """Manifest of the execution. None: it has not completed, so that the chunks that exist are all there is to go
+    by."""
     is_live: bool = False
 
     @property
@@ -42,7 +44,7 @@ class ExecutionLookup:
         self._store = store
 
     async def find_with_items(self, task: TaskId) -> FoundExecution:
-        """The execution that completed the task, or the one that runs, or none."""
+        """Return the execution that completed the task, or the one that runs, or none."""
         record = (await self._store.tasks([task])).get(task)
         if record is None:
             raise NotFound(f"no task {task_text(task)}")
@@ -54,7 +56,7 @@ class ExecutionLookup:
         return _found(live[-1]) if live else FoundExecution(None, None)
 
     async def find_with_log(self, task: TaskId, execution: ExecutionId | None) -> FoundExecution:
-        """The named execution of the task, or its newest."""
+        """Return the named execution of the task, or its newest."""
         if not await self._store.tasks([task]):
             raise NotFound(f"no task {task_text(task)}")
         executions = await self._store.executions(task)
@@ -66,7 +68,8 @@ class ExecutionLookup:
 
 
 def read_manifest(metrics: bytes | None) -> Manifest:
-    """An executor that counts nothing, or in its own words, has left no items."""
+    """Read the manifest from the metrics. An executor that counts nothing, or in a form of its own, has left no
+    items."""
     try:
         manifest = msgspec.json.decode(metrics or b"{}", type=Manifest)
     except msgspec.MsgspecError:

@@ -1,4 +1,4 @@
-"""Notes that earlier crawls kept of their pages, for the executions that come after them; read part by part."""
+"""Page notes of earlier crawls, for the executions that come after them; read part by part."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crawlfleet.ports.reads import Reads
 
 OWN = "own"
 CHUNKS_AT_ONCE = 20
-"""Of a crawl over many nodes, in one part: each has notes on up to a hundred pages."""
+"""Number of URL batches of a crawl over many nodes in one part: each has notes on up to a hundred pages."""
 
 
 class Notes(NamedTuple):
@@ -34,7 +34,7 @@ class PageNotes:
         self._executions = executions
 
     async def read_task(self, task: TaskId, earlier: TaskId, number: int) -> Notes:
-        """The notes in one chunk of the earlier task's items."""
+        """Return the page notes in one chunk of the earlier task's items."""
         records = await self._store.tasks([task, earlier])
         if earlier not in records or records[earlier].project != records[task].project:
             raise NotFound(f"no task {ids.task_text(earlier)} in the project of {ids.task_text(task)}")
@@ -47,8 +47,8 @@ class PageNotes:
         return Notes(parts, await self._reader.read_notes(earlier, found.execution, parts, number))
 
     async def read_crawl(self, task: TaskId, of: str, number: int) -> Notes:
-        """The notes in some of a crawl's reported chunks; of the crawl that the task itself takes part in, also while
-        that goes on."""
+        """Return the page notes in some of a crawl's reported URL batches; for the crawl that the task itself takes
+        part in, also while it goes on."""
         group = await self._find_crawl(task, of)
         crawl = (await self._store.crawls([group])).get(group)
         if crawl is None:

@@ -1,6 +1,6 @@
-"""Take what executions leave behind while they run, chunk by chunk, from the node that holds the execution.
+"""Collects the output of executions while they run, chunk by chunk, from the node that holds the execution.
 
-The fence: a chunk is kept only while the store gives its execution to the node that sends it. One that slips through,
+The fence: a chunk is kept only while the store assigns its execution to the node that sends it. One that slips through,
 because the execution ended just then, does no harm: what counts is the manifest committed with the accepted outcome.
 """
 
@@ -23,14 +23,14 @@ LEVELS = ("debug", "info", "warning", "error", "critical")
 
 
 class StaleExecution(Conflict):
-    """The node speaks for an execution that is not its own, or not live any more."""
+    """The node reports for an execution that is not its own, or not live any more."""
 
     code: ClassVar[str] = "stale_execution"
     field: ClassVar[str] = "execution_id"
 
 
 class Speaker(NamedTuple):
-    """The execution that speaks, as its node names it."""
+    """The execution that a call comes from, as its node names it."""
 
     node: NodeId
     task: TaskId
@@ -39,7 +39,7 @@ class Speaker(NamedTuple):
 
 class LogLine(msgspec.Struct, frozen=True):
     at: int
-    """Milliseconds since 1970 by the node's clock: for people, never compared with ours."""
+    """Milliseconds since 1970 by the node's clock: for people, never compared with the master's clock."""
     level: str
     message: str
 
@@ -55,7 +55,7 @@ class Collect:
         self._chunks = chunks
 
     async def check(self, node: NodeId, task: TaskId, execution: ExecutionId) -> None:
-        """Raises StaleExecution unless the store gives this execution to this node."""
+        """Raise StaleExecution unless the store assigns this execution to this node."""
         rows = await self._store.live([task]) if is_storable(task, execution) else {}
         row = rows.get(task)
         if row is None or row.execution != execution or row.node != node:
@@ -63,7 +63,7 @@ class Collect:
             raise StaleExecution(detail)
 
     async def is_anothers(self, node: NodeId, task: TaskId, execution: ExecutionId) -> bool:
-        """Whether the execution is live on another node."""
+        """Return whether the execution is live on another node."""
         row = (await self._store.live([task])).get(task)
         return row is not None and row.execution == execution and row.node != node
 
@@ -73,20 +73,20 @@ class Collect:
         if not 0 <= number < CHUNKS:
             raise InvalidInput(f"0 to {CHUNKS - 1}", field="number")
         await self.check(node, task, execution)
-        # Records are unpacked to be checked, which takes a moment.
+        # Records are unpacked to be checked, which takes too long for the event loop.
         checked = await asyncio.to_thread(checked_records, data) if kind == "warc" else checked_lines(kind, data)
         await self._chunks.put(task, execution, kind, number, checked)
 
 
 def checked_lines(kind: ChunkKind, data: bytes) -> bytes:
-    """The same lines, each with its end; raises InvalidInput for what a reader could not read."""
+    """Return the same lines, each with its line end; raises InvalidInput for what a reader could not read."""
     if len(data) > CHUNK_BYTES:
         raise InvalidInput(f"{len(data)} bytes; at most {CHUNK_BYTES} are taken", field="body")
     try:
-        # The decoder looks into no string it only passes on.
+        # The decoder does not check strings that it only passes on.
         data.decode()
         lines = _RAWS.decode_lines(data)
-        # Nor at numbers that no reader could hold: one such item would make its whole page unreadable.
+        # Nor does it check for numbers that no reader could hold: one such item would make its whole page unreadable.
         _VALUES.decode_lines(data)
         if kind == "log":
             _check_log(_LOG_LINES.decode_lines(data))

@@ -1,4 +1,4 @@
-"""Chunks of archived answers: what a node sends as records of WARC must be some.
+"""Validates chunks of archived responses: what a node sends as WARC records must be whole records.
 
 An export of a group is the chunks of all its members one after the other: half a record of one would make those of the
 others unreadable.
@@ -12,16 +12,17 @@ from crawlfleet.errors import InvalidInput
 from crawlfleet.ports.chunk_store import CHUNK_BYTES
 
 UNPACKED_BYTES = 256 << 20
-"""Of a chunk: a page is bounded before it is archived, and few of them make a chunk."""
+"""Maximum unpacked size of a chunk: a page is bounded before it is archived, and few of them make a chunk."""
 _PIECE_BYTES = 8 << 10
-"""Given at a time: what follows a record is copied by the library, and a chunk may be made of tiny ones."""
+"""Number of bytes given to the library at a time: it copies what follows a record, and a chunk may be made of tiny
+ones."""
 _STEP_BYTES = 1 << 20
 _GZIP = zlib.MAX_WBITS | 16
 _MARK = b"WARC/1."
 
 
 def checked_records(data: bytes) -> bytes:
-    """The same records; raises InvalidInput for what is not whole, or unpacks to more than it may."""
+    """Return the same records; raises InvalidInput for what is not whole, or unpacks to more than the limit."""
     if len(data) > CHUNK_BYTES:
         raise InvalidInput(f"{len(data)} bytes; at most {CHUNK_BYTES} are taken", field="body")
     at = unpacked = number = 0
@@ -34,14 +35,14 @@ def checked_records(data: bytes) -> bytes:
 
 
 def _record(data: memoryview, at: int, number: int, most: int) -> tuple[int, int]:
-    """How large the record at a place is when it is unpacked, and where the next one begins."""
+    """Return the unpacked size of the record at a position, and where the next one begins."""
     unpacker = zlib.decompressobj(_GZIP)
     size, is_over = 0, False
     try:
         while not is_over:
             piece = data[at : at + _PIECE_BYTES]
             part = unpacker.decompress(piece, _STEP_BYTES)
-            # At the end of a record the library may name what follows twice.
+            # At the end of a record the library may report the bytes that follow twice.
             is_over = unpacker.eof
             at += len(piece) - len(unpacker.unused_data if is_over else unpacker.unconsumed_tail)
             if not part and not piece:

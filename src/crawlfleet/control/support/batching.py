@@ -1,7 +1,7 @@
-"""Group commit: concurrent calls are gathered into one batch.
+"""Batching (group commit): concurrent calls are collected into one batch.
 
-Idle, a call goes at once. While one is in flight, calls that arrive are gathered into the next. So a lone request never
-waits, and a thousand share a commit.
+When idle, a call is flushed at once. While a batch is in flight, calls that arrive are collected into the next. So a
+single request never waits, and a thousand share a commit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class Batcher(Generic[ItemT, AnswerT]):
         max_weight: int,
         weigh: Callable[[ItemT], int] | None = None,
     ) -> None:
-        """A batch weighs at most `max_weight`, each item one unless `weigh` is given; a heavier call goes alone."""
+        """Create the batching over `flush`. A batch weighs at most `max_weight`, each item one unless `weigh` is given;
+        a heavier call is flushed alone."""
         self._flush = flush
         self._max_weight = max_weight
         self._weigh = weigh
@@ -39,7 +40,7 @@ class Batcher(Generic[ItemT, AnswerT]):
         self._calls.append((items, future))
         if self._drainer is None:
             self._drainer = asyncio.create_task(self._drain(), name="gatherer")
-        # A future of its own: a caller that goes away does not take its neighbours' batch with it.
+        # Each caller has a future of its own: a caller that is cancelled does not cancel the batch of the others.
         return await future
 
     async def _drain(self) -> None:
@@ -65,7 +66,8 @@ class Batcher(Generic[ItemT, AnswerT]):
         except (Unavailable, UsageError) as exc:
             _fail(calls, exc)
         except Exception as exc:
-            # Something in the batch could not be written: each call by itself, so that only the guilty one fails.
+            # Something in the batch could not be written: each call is flushed by itself, so that only the faulty one
+            # fails.
             if len(calls) == 1:
                 _fail(calls, exc)
             else:
@@ -86,5 +88,5 @@ def _fail(calls: Sequence[tuple[object, asyncio.Future[Sequence[AnswerT]]]], exc
     for _, future in calls:
         if not future.done():
             future.set_exception(exc)
-            # Retrieved here, as no caller may be left to do so: a caller that was cancelled is no error of ours.
+            # The exception is retrieved here, as no caller may be left to do so: a cancelled caller is not an error.
             future.exception()

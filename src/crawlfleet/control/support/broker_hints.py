@@ -1,4 +1,5 @@
-"""Tell the broker what a transition did. Hints only: whatever is lost here, a poll of the store finds."""
+"""Publishes the hints of a transition to the broker. They are only hints: a poll of the store finds whatever is
+lost."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reading the event log, and waiting for what comes next.
+"""Reads the event log, and waits for its next events.
 
-The log has truth; the broker only says how far it goes. One watcher serves everybody who waits, asks the broker often
-and the store once a second, and rests while nobody listens.
+The log holds the truth; the broker only announces how far it goes. One watcher serves all waiters, asks the broker
+often and the store once a second, and rests while there are no waiters.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class EventFeed:
         return await self._store.events_after(number, limit)
 
     async def wait(self, number: int, timeout_s: float) -> bool:
-        """Whether the log goes beyond `number`; False after the timeout, or when the feed is closed."""
+        """Return whether the log goes beyond `number`; False after the timeout, or when the feed is closed."""
         if await self._broker.events.last_announced() > number:
             return True
         if self._is_closed:
@@ -57,7 +57,7 @@ class EventFeed:
         return not self._is_closed
 
     def close(self) -> None:
-        """Let everybody who waits go, and nobody wait any more."""
+        """Wake all waiters, and let no caller wait any more."""
         self._is_closed = True
         for waiter in self._waiters:
             _wake(waiter)
@@ -82,7 +82,7 @@ class EventFeed:
         try:
             return await self._store.last_event()
         except Unavailable as exc:
-            # Whoever waits goes on waiting: the store's return is looked for every second.
+            # The waiters go on waiting: the watcher tries the store again every second.
             log.warning("events_not_read", error=repr(exc))
             return 0
 

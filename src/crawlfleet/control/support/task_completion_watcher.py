@@ -1,7 +1,7 @@
-"""Wait for tasks to end: one watcher for everybody who waits, however many they are and whatever they wait for.
+"""Waits for tasks to end: one watcher for all waiters, however many there are and whichever tasks they wait for.
 
-A signal says that tasks may have ended, or at the latest a second passes, and then one look at the store finds which of
-those waited for are not live any more. It rests while nobody waits.
+After a signal that tasks may have ended, or at the latest after a second, one read of the store finds which of the
+tasks waited for are not live any more. The watcher rests while there are no waiters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from crawlfleet.ports.task_store import TaskStore
 
 POLL_S = 1.0
 PAUSE_S = 0.005
-"""Between two looks, however much happens."""
+"""Minimum pause in seconds between two reads of the store, however many signals come."""
 
 log = structlog.get_logger()
 
@@ -34,8 +34,8 @@ class Ends:
 
     @contextmanager
     def watching(self, task: TaskId) -> Iterator[asyncio.Future[None]]:
-        """Done when the task is not live, or nobody may wait any more. To be entered before the task is looked at:
-        what ends between a look and the wait for it must not be missed."""
+        """Yield a future that is done when the task is not live, or when waiting has been closed. Enter it before the
+        task is read: a task that ends between the read and the wait for it must not be missed."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._is_closed:
             waiter.set_result(None)
@@ -46,7 +46,7 @@ class Ends:
             del self._waiters[waiter]
 
     async def wait(self, waiter: asyncio.Future[None], timeout_s: float) -> None:
-        """Until it is done, or the time is over."""
+        """Wait until the future is done, or the timeout is over."""
         if self._watcher is None and not waiter.done():
             self._watcher = asyncio.create_task(self._watch(), name="ends of tasks")
         await asyncio.wait([waiter], timeout=timeout_s)
@@ -68,13 +68,13 @@ class Ends:
             self._watcher = None
 
     async def _look(self) -> None:
-        """Wake those whose task has ended."""
-        # Whoever comes while the store is asked is not spoken of in its answer.
+        """Wake the waiters whose task has ended."""
+        # The store's answer does not cover waiters that arrive while it is asked.
         asked = dict(self._waiters)
         try:
             live = await self._store.live(list(set(asked.values())))
         except Unavailable as exc:
-            # Whoever waits goes on waiting: the store's return is looked for every second.
+            # The waiters go on waiting: the watcher tries the store again every second.
             log.warning("ends_not_read", error=repr(exc))
             return
         for waiter, task in asked.items():

@@ -30,7 +30,7 @@ class WaitingLimit:
 
 
 class WaitingCount:
-    """How many tasks wait, in a project or in all."""
+    """Number of waiting tasks, in a project or in the whole installation."""
 
     __slots__ = ("admitted", "project", "read_at", "refresh", "stored", "under_way")
     refresh: SingleFlight
@@ -52,7 +52,8 @@ class AdmissionControl:
     def __init__(
         self, *, store: Upkeep, clock: Clock, limit: WaitingLimit | None = None, configure: Configure | None = None
     ) -> None:
-        """With `configure`, the installation's limit is the setting `max_waiting` of the default cluster."""
+        """Create the admission control. With `configure`, the installation's limit is the setting `max_waiting` of the
+        default cluster."""
         self._store = store
         self._clock = clock
         self._limit = limit or WaitingLimit()

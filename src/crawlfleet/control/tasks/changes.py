@@ -1,4 +1,4 @@
-"""Changes of tasks that a person asks for: cancel, retry, reprioritize."""
+"""Changes of tasks that a person requests: cancel, retry, reprioritize."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Cancel(_TaskChange):
     """Cancels tasks: final at once while no node has them, a recall otherwise."""
 
     async def cancel(self, tasks: Sequence[TaskId], reason: str = CANCELLED) -> Applied:
-        """`after` has `cancelled` for what is final, `assigned` or `processing` for what a node was asked to stop."""
+        """Cancel the tasks. `after` has `cancelled` for what is final, `assigned` or `processing` for what a node was
+        ordered to stop."""
         applied = await self._store.change(tasks, task_state_machine.cancel_task(reason), self._clock.now())
         await tell(self._broker, applied)
         return applied

@@ -1,4 +1,4 @@
-"""Dead letters: tasks out of retries, kept with their history until somebody replays or drops them."""
+"""Dead letters: tasks out of retries, kept with their history until a person replays or drops them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DeadLetters:
         return applied
 
     async def replay_cause(self, cause: str) -> int:
-        """Every letter of a cause, page by page; how many were opened again."""
+        """Replay every dead letter of a cause, page by page, and return how many tasks were opened again."""
         replayed, before = 0, None
         while letters := await self._store.dead_letters(_PAGE, before, cause):
             replayed += len((await self.replay([letter.task for letter in letters])).after)

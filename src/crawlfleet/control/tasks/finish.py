@@ -1,8 +1,8 @@
-"""Take the outcomes nodes report: one transaction for many nodes.
+"""Applies the outcomes that nodes report, in one transaction for many nodes.
 
-What completed needs no decision and goes the short way; the rest is decided by `scheduling.tasks.task_state_machine` on
-the locked row.
-An outcome is acknowledged whether it was taken or found stale: either way the node is done with it.
+A completed execution needs no decision and takes a shorter path; the others are decided by
+`scheduling.tasks.task_state_machine` on the locked row. An outcome is acknowledged whether it was taken or found stale:
+in both cases the node is done with it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ERRORS = {int(error): error for error in ErrorClass}
 _CAUSES = {int(cause): cause for cause in ParkCause}
 
 Answer = TaskStatus | Refusal
-"""What became of the task, or why the outcome was not taken."""
+"""The new status of the task, or why the outcome was not taken."""
 
 
 class _Store(TaskStore, ParkingStore, Protocol):
@@ -57,7 +57,7 @@ class Finish:
         self._gatherer: Batcher[Outcome, Answer] = Batcher(self._flush, max_weight=_GATHER_MOST)
 
     async def finish(self, node: NodeId, bodies: Sequence[OutcomeBody]) -> Sequence[Answer]:
-        """One answer per outcome, in order."""
+        """Apply the outcomes, and return one answer per outcome, in order."""
         now = self._clock.now()
         outcomes = [_outcome(node, body, now) for body in bodies]
         taken = iter(await self._gatherer.put([outcome for outcome in outcomes if isinstance(outcome, Outcome)]))
@@ -74,7 +74,7 @@ class Finish:
         answers: dict[int, Answer] = {}
         left = list(enumerate(outcomes))
         while left:
-            # One outcome per task at a time: of several, each gets the answer that is its own.
+            # One outcome per task at a time: of several for one task, each gets an answer of its own.
             layer: dict[TaskId, tuple[int, Outcome]] = {}
             for position, outcome in left:
                 layer.setdefault(outcome.task, (position, outcome))
@@ -98,7 +98,8 @@ class Finish:
             applied = await self._store.change(
                 list(told), task_state_machine.finish_execution(told, now, self._rng, parked), now
             )
-            # A task that has ended has no live execution: whoever still speaks for one is stale, as on the short way.
+            # A task that has ended has no live execution: a node that still reports one is stale, as on the shorter
+            # path.
             answers.update(
                 (task, _STALE if refusal.code is Code.ALREADY_FINAL else refusal)
                 for task, refusal in applied.refused.items()
@@ -129,7 +130,7 @@ def _outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal
         try:
             products = products_in(body.products)
         except ValueError as exc:
-            # Of a confused node: what it cannot say must not be taken for done.
+            # The report of a faulty node: an end that it cannot express must not count as completed.
             end, failure = End.FAILED, Failure(ErrorClass.INTERNAL, ascii(str(exc))[: limits.MESSAGE_CHARS], True)
     return Outcome(
         node,
@@ -147,7 +148,8 @@ def _outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal
 
 
 def _park(body: OutcomeBody) -> Park:
-    """Within bounds: a confused node must not park a task for ever, or under a name that no host has."""
+    """Return the parking of the task within bounds: a faulty node must not park a task for ever, or under a name that
+    no host has."""
     cause, subject = _CAUSES.get(body.cause, ParkCause.LATER), body.subject[: limits.HOST_CHARS]
     if cause is ParkCause.LATER or not subject or unstorable(subject):
         cause, subject = ParkCause.LATER, ""
@@ -155,12 +157,14 @@ def _park(body: OutcomeBody) -> Park:
 
 
 def is_storable(*numbers: int) -> bool:
-    """Whether databases have room for these: one that has not must be refused before it fails a whole batch."""
+    """Return whether databases can hold these numbers: one that is too large must be refused before it fails a whole
+    batch."""
     return min(numbers) >= 0 and max(numbers) < 1 << limits.INTEGER_BITS
 
 
 def started_before(now: Instant, ms_ago: int) -> Instant | None:
-    """None for a span from the future or longer than anything may run: of a confused node only the outcome counts."""
+    """Return the start instant, or None for a span from the future or longer than anything may run: of the report of a
+    faulty node only the outcome counts."""
     return now - ms_ago if 0 <= ms_ago <= _LONGEST_MS else None
 
 

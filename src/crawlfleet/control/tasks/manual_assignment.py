@@ -1,4 +1,5 @@
-"""Assign a pending task to a node by hand: filters and quotas still hold, only the choice is a person's."""
+"""Assigns a pending task to a node by hand: filters and quotas still hold, and only the choice of the node is a
+person's."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ class AssignByHand:
         self._configure = configure
 
     async def assign(self, task: TaskId, node: NodeId) -> Refusal | None:
-        """None when it was assigned. Raises NotFound for a node or a task that is not there."""
+        """Assign the task to the node; returns None when it was assigned. Raises NotFound for a node or a task that
+        does not exist."""
         states = {state.node.id: state for state in await node_states(self._store, self._configure)}
         if node not in states:
             raise NotFound(f"no node {node_text(node)}")

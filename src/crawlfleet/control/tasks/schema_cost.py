@@ -1,10 +1,11 @@
 """The cost of a JSON schema: an upper bound of the work that one value can cause when it is validated.
 
-A few lines of nested `$ref` and `allOf` make a validator look at one value a billion times, and the validator holds the
-interpreter while it works: neither a thread nor a deadline would help. The bound is computed before a schema is used.
+A few lines of nested `$ref` and `allOf` make a validator evaluate one value a billion times, and the validator holds
+the interpreter lock while it works: neither a thread nor a deadline would help. The bound is computed before a schema
+is used.
 
-In-place keywords (`allOf`, `$ref`) add up at the same value; the schema of a property or an item goes one level down,
-and only schemas of the same property add up there. Recursion is followed as deep as JSON may be nested.
+In-place keywords (`allOf`, `$ref`) add up at the same value; the schema of a property or an item applies one level
+down, and only schemas of the same property add up there. Recursion is followed as deep as JSON may be nested.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from crawlfleet.model import limits
 COST_MOST = 1_000
 SUBSCHEMAS_MOST = 2_000
 _STEPS_MOST = 150_000
-"""Of the computation itself."""
+"""Maximum number of steps of the computation itself."""
 _CHAIN_MOST = 200
 _PATTERN_COST = 20
 _FORMAT_COST = 10
@@ -33,15 +34,16 @@ _DYNAMIC = ("$dynamicRef", "$recursiveRef")
 _DEFINITIONS = ("$defs", "definitions")
 
 Slot = tuple[str, str | int | None]
-"""Where in an object (by name) or an array (by index) a schema is applied; None: to each of them."""
+"""Place in an object (by name) or an array (by index) where a schema is applied; None: each entry of it."""
 
 
 class TooCostly(Exception):
-    """Why a schema is not taken, in words for the person who wrote it."""
+    """Raised for a schema that is not accepted, with the reason in words for the person who wrote it."""
 
 
 def schema_cost(schema: Mapping[str, Any]) -> int:
-    """How much is evaluated at most at one value of the parameters. Raises TooCostly when that cannot be bounded."""
+    """Return the highest number of evaluations at one value of the parameters. Raises TooCostly when that cannot be
+    bounded."""
     return _Analysis(schema).cost()
 
 
@@ -55,7 +57,7 @@ class _Analysis:
         self._open: set[int] = set()
 
     def cost(self) -> int:
-        """The most that is evaluated at any depth."""
+        """Return the highest number of evaluations at any depth."""
         self._unfold(self._root)
         unread = [target for _, target in self._below[id(self._root)]]
         while unread:
@@ -76,7 +78,7 @@ class _Analysis:
         return most
 
     def _unfold(self, schema: Mapping[str, Any]) -> None:
-        """What the schema evaluates at its own value, and which schemas it applies one level below."""
+        """Compute what the schema evaluates at its own value, and which schemas it applies one level below."""
         number = id(schema)
         if number in self._here:
             return
@@ -108,7 +110,8 @@ class _Analysis:
             raise TooCostly(_TOO_MUCH)
 
     def _deeper(self, number: int, applied: Mapping[int, int]) -> int:
-        """At one value one level below: that of a property with a name of its own has what is for each as well."""
+        """Return the cost at one value one level below: the value of a named property or item also has the schemas that
+        apply to each."""
         each: Counter[str] = Counter()
         named: Counter[Slot] = Counter()
         for ((kind, name), target), times in self._below[number].items():
@@ -178,7 +181,7 @@ def _own_cost(schema: Mapping[str, Any]) -> int:
 
 
 def _children(schema: Mapping[str, Any]) -> Iterator[tuple[Slot, Mapping[str, Any]]]:
-    """The schemas that are applied one level below."""
+    """Yield the schemas that are applied one level below."""
     if isinstance(properties := schema.get("properties"), Mapping):
         yield from ((("property", str(name)), sub) for name, sub in properties.items() if isinstance(sub, Mapping))
     if isinstance(patterns := schema.get("patternProperties"), Mapping):

@@ -1,4 +1,4 @@
-"""Submit tasks: checked, stored, answered, hinted, in that order. Answered means stored."""
+"""Submits tasks: they are checked, stored, answered and hinted, in that order. A task that was answered is stored."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ from crawlfleet.wire.tasks import RETRY_UNSAID, RetryBody, RetryWanted, SpecBody
 _GATHER_MOST = 4_000
 _LANES_KEPT = 10_000
 _LANES_KEPT_S = LANE_FRESH_S / 3
-"""After this, lanes count as new: the store makes sure of their rows long before it has to."""
+"""Age in seconds after which lanes count as new, so that the store makes sure of their rows long before it has to."""
 _TYPES_FRESH_S = 5.0
 _LOOK_FOR_TYPE_S = 1.0
-"""How often, at most, the store is asked for a type that nobody here has heard of."""
+"""Minimum time in seconds between two reads of the store for a type that this master does not know."""
 _encode = msgspec.json.Encoder().encode
 _UNSET = msgspec.UNSET
 _KEPT_RETRY = RetryBody()
-"""What the store takes for said when a task has no spec."""
+"""The retry settings that the store assumes for a task without a spec."""
 _SPEC_FIELDS = tuple(field for field in SpecBody.__struct_fields__ if field != "retry")
 
 
 class _Usual(NamedTuple):
-    """What holds for tasks that do not say, by the configuration of their cluster."""
+    """Defaults, from the configuration of their cluster, for tasks that do not set these values."""
 
     timeout_s: int
     max_retries: int
@@ -95,13 +95,13 @@ class Submit:
         self._usual: dict[str | None, _Usual] = {}
         self._clusters: frozenset[str] = frozenset()
         self._usual_of = -1
-        """Of which reading of the configuration."""
+        """Number of the reading of the configuration that the defaults were made from."""
         self._lanes: dict[Hashable, Lane] = {}
         self._new_lanes: dict[LaneId, Lane] = {}
         self._lanes_since = clock.monotonic()
         self._hosts = HostClasses()
         self._has_subjects = self._is_learning = False
-        # By tasks, not by callers: one transaction must not be so long that leases wait behind it.
+        # Weighed by tasks, not by callers: one transaction must not be so long that leases wait behind it.
         self._gatherer: Batcher[Submission, SubmissionAnswer] = Batcher(
             self._flush, max_weight=_GATHER_MOST, weigh=lambda submission: len(submission.items)
         )
@@ -115,9 +115,10 @@ class Submit:
         key: str | None = None,
         group: NewGroup | None = None,
     ) -> SubmissionAnswer:
-        """One answer per body, in order. With a `key`, doing it again gives the first answer again.
+        """Submit tasks, and return one answer per body, in order. With a `key`, a repeated call gets the first answer
+        again.
 
-        With a `group` it is made too, and they are its members; it may begin without any.
+        With a `group` the group is created too, and the tasks are its members; it may begin without any.
 
         Raises OverLimit when too many tasks wait already, in the installation or in a project by its quotas: then none
         of these is stored.
@@ -135,7 +136,7 @@ class Submit:
         try:
             room = await self._waiting.admit(items)
         except OverLimit:
-            # Its tasks may be among those that wait: then it asks only for the answer that it missed.
+            # The tasks of a repeated call may be among those that wait: then it only needs the answer that was lost.
             answer = None if claim is None else await self._store.kept_answer(claim, len(items), now)
             if answer is None:
                 raise
@@ -145,7 +146,7 @@ class Submit:
             if self._new_lanes:
                 await self._ensure_lanes()
             if self._has_subjects and not self._is_learning:
-                # Before the first of them is stored: from then on it is learned how such tasks end.
+                # Before the first of them is stored: from then on evidence is collected of how such tasks end.
                 await self._store.want_evidence()
                 self._is_learning = True
             submission = Submission(items, is_atomic, claim, group=group, limited=await self.limited(items))
@@ -159,14 +160,16 @@ class Submit:
         return answer
 
     async def limited(self, items: Sequence[NewTask | Refusal]) -> Collection[str]:
-        """Projects of these tasks that may refuse them: the store counts what waits when it adds them."""
+        """Return the projects of these tasks that may refuse them: the store counts the waiting tasks when it adds
+        them."""
         limited = await self._projects.limited()
         return limited and limited.intersection(item.project for item in items if isinstance(item, NewTask))
 
     async def prepared(
         self, bodies: Sequence[TaskBody | Refusal], numbers: Sequence[int], templates: Collection[int] = ()
     ) -> list[NewTask | Refusal]:
-        """Tasks for somebody else to store: checked as any others, under these ids, their lanes known to the store.
+        """Prepare tasks that the caller stores: checked like all others, under these ids, their lanes known to the
+        store.
 
         The parameters of `templates` have references in them, which are filled later.
         """
@@ -177,7 +180,8 @@ class Submit:
 
     @asynccontextmanager
     async def room_for(self, items: Sequence[NewTask | Refusal]) -> AsyncIterator[None]:
-        """Store them inside. Raises OverLimit when too many tasks wait already."""
+        """Hold an admission ticket for tasks that are stored inside the context. Raises OverLimit when too many tasks
+        wait already."""
         room = await self._waiting.admit(items)
         is_stored = False
         try:
@@ -187,14 +191,14 @@ class Submit:
             self._waiting.settle_ticket(room, is_stored=is_stored)
 
     async def checked(self, body: TaskBody) -> TaskBody | Refusal:
-        """The same body if it could be submitted now; its lane is known from then on."""
+        """Return the same body if it could be submitted now; its lane is known from then on."""
         (item,) = await self.prepared([body], self._ids.take(1))
         return item if isinstance(item, Refusal) else body
 
     @asynccontextmanager
     async def with_room(self, bodies: Sequence[TaskBody | Refusal]) -> AsyncIterator[list[NewTask | Refusal]]:
-        """Tasks that the caller stores, beside rows of its own: checked as others are, their lanes known, and with room
-        kept for them until this is left. What there is no room for is refused."""
+        """Yield tasks that the caller stores beside rows of its own: checked like all others, with known lanes, and
+        admitted until the context is left. Tasks that admission control does not admit are refused."""
         items = await self.prepared(bodies, self._ids.take(len(bodies)))
         rooms: list[AdmissionTicket] = []
         is_stored = False
@@ -233,7 +237,7 @@ class Submit:
             self._lanes, self._lanes_since = {}, at
         misses = self._types.misses
         items = self._made(bodies, numbers, now, templates)
-        # A node may have brought the type to another master a moment ago.
+        # A node may have just registered the type with another master.
         if self._types.misses != misses and await self._known_types.refresh(_LOOK_FOR_TYPE_S):
             items = self._made(bodies, numbers, now, templates)
         return items
@@ -306,7 +310,7 @@ class Submit:
         )
 
     def _unknown_names(self, body: TaskBody) -> Refusal | None:
-        """A misspelt strategy would be ignored, and a misspelt cluster waited for in vain."""
+        """Refuse unknown names: a misspelt strategy would be ignored, and a misspelt cluster waited for in vain."""
         strategy, cluster = body.schedule_strategy, body.cluster
         if strategy is not None and strategy not in self._configure.strategies:
             known = ", ".join(sorted(self._configure.strategies))
@@ -317,7 +321,7 @@ class Submit:
         return None
 
     def _usual_in(self, cluster: str | None) -> _Usual:
-        """A task that names no cluster has the default one's."""
+        """Return the defaults of a cluster; a task that names no cluster has those of the default one."""
         values = self._configure.known(cluster or DEFAULT_CLUSTER).values
         usual = _Usual(
             values["task_timeout_s"], values["max_retries"], RetryBody(values["max_retries"]), values["strategy"]
@@ -329,7 +333,7 @@ class Submit:
         return strategy_subjects(strategy, body.content_features, host_in(bytes(body.parameters)), self._hosts)
 
     def _lane(self, body: TaskBody, asks: bool, subjects: tuple[Subject, ...]) -> Lane:
-        # Nearly all tasks ask for nothing in particular, and find their lane by four words.
+        # Nearly all tasks have no special requirements, and find their lane by four words.
         key: Hashable = (body.queue, body.project_id, body.priority, body.task_type)
         if asks:
             key = (
@@ -368,7 +372,8 @@ class Submit:
         return lane
 
     async def _ensure_lanes(self) -> None:
-        # They stay new until the store has them: whoever submits meanwhile must not run ahead of their rows.
+        # The lanes stay new until the store has them: a submission that comes meanwhile must not store tasks before
+        # their rows.
         lanes = list(self._new_lanes.values())
         await self._store.ensure_lanes(lanes)
         for lane in lanes:
@@ -410,7 +415,7 @@ def _claim(
     said = blake2b(digest_size=16)
     said.update(b"atomic" if is_atomic else b"each")
     if group is not None:
-        # Its id is another one each time.
+        # The id is a different one each time.
         said.update(_encode(("group", *group[1:])))
     for body in bodies:
         said.update(_encode(body) if isinstance(body, TaskBody) else repr(body).encode())

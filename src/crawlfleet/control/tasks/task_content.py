@@ -1,4 +1,4 @@
-"""What stored and submitted tasks are about: read from their bytes as far as needed and no further."""
+"""Reads the content of stored and submitted tasks from their bytes, as far as needed and no further."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _features = msgspec.json.Decoder(_Features)
 
 
 def host_in(parameters: bytes) -> str | None:
-    """The host of the first URL a task is given, whatever its type calls them."""
+    """Return the host of the first URL in a task's parameters, whatever its type calls them."""
     try:
         found = _addresses.decode(parameters)
     except msgspec.MsgspecError:

@@ -1,6 +1,7 @@
-"""Task types and what their parameters must look like. Schemas are compiled once, and only submit asks.
+"""Task types and the JSON schemas of their parameters. Schemas are compiled once, and only submit uses them.
 
-`TaskTypes` is what this master knows; `KnownTypes` learns from the store what nodes told the other masters.
+`TaskTypes` holds the types that this master knows; `KnownTypes` reads from the store what nodes registered with the
+other masters.
 """
 
 from __future__ import annotations
@@ -32,17 +33,18 @@ from crawlfleet.wire.tasks import unstorable
 ANYTHING: Mapping[str, Any] = {"type": "object"}
 SCHEMA_BYTES = 64 << 10
 TYPES_MOST = 200
-"""That one node can bring along."""
+"""Maximum number of types that one node can register."""
 ERRORS_MOST = 1_000
 WORK_MOST = 80_000_000
-"""The cost of a schema times the bytes of the parameters: about half a second on the event loop."""
+"""Maximum product of the cost of a schema and the bytes of the parameters: about half a second on the event loop."""
 _DETAILED_WORK = 1_000_000
-"""Up to here every error is looked for, each of which takes a thousand times as long as to find that there is one;
-above, the first of them."""
+"""Work up to which every error is searched for, each of which takes a thousand times as long as to find that there is
+one; above it only the first error is."""
 _INLINE_BYTES = 4_096
-"""Schemas together, that are compiled on the event loop; more of them in a thread."""
+"""Maximum total size of schemas that are compiled on the event loop; larger ones are compiled in a thread."""
 _ALSO = 4
-# Linear in the length of the text, so that nobody's pattern can hold up the loop; no lookaround, that is the price.
+# Patterns are linear in the length of the text, so that no user's pattern can block the event loop; the price is that
+# there is no lookaround.
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=1 << 20)
 
 log = structlog.get_logger()
@@ -50,14 +52,14 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def release_number(version: str) -> int:
-    """A release as a number that rises with it: 1.4.2 is 1,004,002."""
+    """Return a release as a number that rises with it: 1.4.2 is 1,004,002."""
     parts = [int(part) for part in re.findall(r"\d+", version)[:3]]
     major, minor, patch = [*parts, 0, 0, 0][:3]
     return (major * 1_000 + minor) * 1_000 + patch
 
 
 Check = Callable[[Mapping[str, Any]], list[tuple[str, str]]]
-"""What is wrong with parameters that fit their schema: path and detail of each."""
+"""A check of parameters that fit their schema; it returns path and detail of each error."""
 
 
 class TaskTypes:
@@ -68,7 +70,7 @@ class TaskTypes:
         *,
         release: int = 0,
     ) -> None:
-        """`schemas` are the built-in ones of this `release`."""
+        """Create the table of types; `schemas` are the built-in ones of this `release`."""
         self.release = release
         self._checks = checks or {}
         self._known: dict[str, _CompiledType] = {}
@@ -76,21 +78,21 @@ class TaskTypes:
         self.built_in: dict[str, bytes] = {name: _encode(schema) for name, schema in (schemas or {}).items()}
         """The schemas this master was built with: no node changes them."""
         self.misses = 0
-        """How often an unknown type was asked for."""
+        """Number of requests for an unknown type."""
         for task_type, schema in (schemas or {}).items():
             self.learn(task_type, schema)
 
     def learn(self, task_type: str, schema: Mapping[str, Any]) -> None:
-        """Know a type, or its newer schema."""
+        """Add a type, or replace its schema by a newer one."""
         self._known[task_type] = _compile(task_type, schema)
 
     def take(self, records: Iterable[TypeRecord]) -> None:
-        """Learn what is newer in the store than what was taken from it before."""
+        """Learn the types that are newer in the store than those read from it before."""
         self.adopt(compile_records(self.newer(records)))
 
     def newer(self, records: Iterable[TypeRecord]) -> list[TypeRecord]:
-        """Those that are newer in the store than what was taken from it. Of a built-in type only a later release is:
-        what an earlier one or a node wrote there changes nothing here."""
+        """Return the records that are newer in the store than those read from it before. For a built-in type only a
+        later release is newer: what an earlier release or a node wrote there changes nothing here."""
         return [
             record
             for record in records
@@ -99,8 +101,8 @@ class TaskTypes:
         ]
 
     def adopt(self, compiled_types: Iterable[tuple[TypeRecord, _CompiledType | None]]) -> None:
-        """Learn what is in the store. Of a schema that cannot be used, the one before it stays; a type that has none
-        takes any parameters."""
+        """Learn the types of the store. For a schema that cannot be used, the previous one stays; a type that has none
+        accepts any parameters."""
         for record, one in compiled_types:
             self._versions[record.name] = record.version
             if one is not None:
@@ -115,7 +117,8 @@ class TaskTypes:
         return sorted(self._known)
 
     def refusal(self, task_type: str, parameters: bytes, *, is_template: bool = False) -> Refusal | None:
-        """Of a template, what is wrong with it whatever its references are filled with."""
+        """Return why the parameters are refused, or None. For a template only errors count that remain whatever its
+        references are filled with."""
         try:
             known = self._known[task_type]
         except KeyError:
@@ -144,12 +147,13 @@ class TaskTypes:
 class _CompiledType(NamedTuple):
     schema: Mapping[str, Any]
     validator: jsonschema_rs.Validator | None
-    """None for a schema that asks for nothing."""
+    """Compiled validator; None for a schema without requirements."""
     cost: int
 
 
 def compile_records(records: Iterable[TypeRecord]) -> list[tuple[TypeRecord, _CompiledType | None]]:
-    """None for a schema that cannot be used: from before there were bounds, or of another version."""
+    """Compile the schemas of the records; None for a schema that cannot be used, because it is from before there were
+    bounds, or from another version."""
     compiled_types: list[tuple[TypeRecord, _CompiledType | None]] = []
     for record in records:
         one = None
@@ -168,7 +172,7 @@ def _compile(task_type: str, schema: Mapping[str, Any]) -> _CompiledType:
 def _errors(
     validator: jsonschema_rs.Validator, value: Any, *, is_detailed: bool
 ) -> Iterable[jsonschema_rs.ValidationError]:
-    # All of them are made at once, however few are asked for: 500,000 took nine seconds.
+    # The validator makes all errors at once, however few are needed: 500,000 took nine seconds.
     if validator.is_valid(value):
         return ()
     if is_detailed:
@@ -181,7 +185,8 @@ def _errors(
 
 
 def _of_problems(problems: list[tuple[str, str]]) -> Refusal | None:
-    """The first by its field; the others are told with it, so that nobody mends them one by one."""
+    """Return one refusal for all errors: the first with its field, and the others in the same message, so that the user
+    can correct them together."""
     if not problems:
         return None
     (path, detail), *others = problems
@@ -193,7 +198,8 @@ def _of_problems(problems: list[tuple[str, str]]) -> Refusal | None:
 
 
 def _may_be_filled(value: Any, error: jsonschema_rs.ValidationError) -> bool:
-    """Whether what is wrong may be right once the references in it are filled: those of its keys will not be."""
+    """Return whether an error may disappear once the references in the value are filled; an error about its keys does
+    not."""
     for step in error.instance_path:
         if is_reference(value):
             return True
@@ -203,7 +209,7 @@ def _may_be_filled(value: Any, error: jsonschema_rs.ValidationError) -> bool:
 
 
 class KnownTypes:
-    """Keeps a master's task types up with the store's."""
+    """Keeps a master's task types up to date with the store's."""
 
     def __init__(self, types: TaskTypes, *, store: TypeStore, clock: Clock) -> None:
         self.types = types
@@ -213,12 +219,12 @@ class KnownTypes:
         self._looked_at: float | None = None
 
     async def seed(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
-        """Write what this master was built with into the store, then learn what the store knows."""
+        """Write the schemas that this master was built with into the store, then learn the types of the store."""
         await self._store.put_built_in_types(schemas, self.types.release, self._clock.now())
         await self._take()
 
     async def refresh(self, max_age_s: float) -> bool:
-        """Look into the store, unless that was done less than `max_age_s` ago; whether it was done now."""
+        """Read the store, unless that was done less than `max_age_s` ago; returns whether it was read."""
         if self.is_fresh(max_age_s):
             return False
         await self._look()
@@ -228,11 +234,12 @@ class KnownTypes:
         return self._looked_at is not None and self._clock.monotonic() - self._looked_at < max_age_s
 
     def own_types(self, schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-        """Those that a node may describe: every worker brings the built-in ones along, as old as it is itself."""
+        """Return the types that a node may describe: every agent also sends the built-in ones, in the version of its
+        release."""
         return {name: schema for name, schema in schemas.items() if name not in self.types.built_in}
 
     async def put(self, schemas: Mapping[str, Mapping[str, Any]], node: NodeId) -> dict[str, TypeIgnored]:
-        """Schemas that were checked, from a node: kept as far as they are its own. Returns those that are not used."""
+        """Store the checked schemas of a node, as far as they are its own. Returns those that are not used."""
         ignored = await self._store.put_task_types(self.own_types(schemas), node, self._clock.now())
         for name, body in self.types.built_in.items():
             if name in schemas and _encode(schemas[name]) != body:
@@ -243,7 +250,8 @@ class KnownTypes:
         return ignored
 
     async def put_names(self, names: Iterable[str]) -> None:
-        """Types that a node runs and that have no schema: they take any parameters until a node describes them."""
+        """Store the types that a node runs and that have no schema: they accept any parameters until a node describes
+        them."""
         unknown = [name for name in names if name not in self.types]
         if unknown:
             await self._store.put_type_names(unknown, self._clock.now())
@@ -260,7 +268,7 @@ class KnownTypes:
 
 
 def compiled(task_type: str, schema: Mapping[str, Any], field: str = "schema") -> jsonschema_rs.Validator | None:
-    """None for a schema that asks for nothing: every body is an object already."""
+    """Return the compiled validator; None for a schema without requirements, as every body is an object already."""
     try:
         if dict(schema) in ({}, ANYTHING):
             return None
@@ -272,7 +280,7 @@ def compiled(task_type: str, schema: Mapping[str, Any], field: str = "schema") -
 
 
 def check_types(schemas: Mapping[str, Mapping[str, Any]]) -> None:
-    """What a node brings along. Raises InvalidInput with the field `task_types` or `task_types.NAME`."""
+    """Check the schemas that a node sends. Raises InvalidInput with the field `task_types` or `task_types.NAME`."""
     if len(schemas) > TYPES_MOST:
         raise InvalidInput(f"at most {TYPES_MOST}", field="task_types")
     for name, schema in schemas.items():
@@ -293,7 +301,7 @@ def check_types(schemas: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def _bounded_cost(task_type: str, schema: Mapping[str, Any], field: str) -> int:
-    """Raises InvalidInput for a schema with which one small value could hold up a master."""
+    """Return the cost of a schema. Raises InvalidInput for a schema with which one small value could block a master."""
     try:
         return _cost(_encode(schema))
     except TooCostly as exc:
