@@ -17,7 +17,7 @@ from crawlfleet.ports.task_store import Accepted, SubmissionAnswer
 from crawlfleet.store import schema
 from crawlfleet.store.row_codec import RowCodec, encode, plain, sql_values
 
-# Called `group` everywhere but in SQL, where that is a word of the language.
+# The field is called `group` everywhere but in SQL, where that is a keyword.
 LIVE = RowCodec(schema.live, LiveTask, columns={"group": "group_id"})
 DONE = RowCodec(schema.done, FinalTask, columns={"group": "group_id"})
 LIVE_COLUMNS, DONE_COLUMNS = LIVE.columns, DONE.columns
@@ -45,7 +45,7 @@ class ExecutionRow(NamedTuple):
     ended_at: Instant
     error: int | None
     message: str | None
-    """Of the failure, or why it ended otherwise."""
+    """Message of the failure, or why the execution ended otherwise."""
     is_permanent: int
     result: bytes | None
     metrics: bytes | None
@@ -95,7 +95,7 @@ def failure(error: int | None, message: str | None, is_permanent: int) -> Failur
 
 
 def kept_in_done(where: str = "TRUE") -> str:
-    """Executions that completed their task, as rows of `execution`."""
+    """The SELECT of the executions that completed their task, as rows of `execution`."""
     kept = {
         "id": "execution",
         "task": "id",
