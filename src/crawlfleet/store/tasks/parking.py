@@ -13,7 +13,8 @@ from crawlfleet.store.engine.transaction import Engine, Tx
 from crawlfleet.store.row_codec import RowCodec
 
 NEWS_MS = 5_000
-"""A node parks a task in the moment a host refuses it; by then the leader has heard of that too."""
+"""Age from which a parking is compared with the state of its host: a node parks a task at the instant a host refuses
+it, and after this span the leader has received the refusal too."""
 EARLY_MS = 1_000
 
 _PARKINGS = RowCodec(schema.parking, Parking)
