@@ -234,7 +234,7 @@ def _complaint(cause: BaseException | None) -> str | None:
 
 
 def _said(why: object) -> str:
-    """The first line of an error message: the second line of the library's messages is its own state."""
+    """Return the first line of an error message: the second line of the library's messages is its own state."""
     return str(why).partition("\n")[0][:_SAID_CHARS] or type(why).__name__
 
 

@@ -31,7 +31,7 @@ def chunk_name(kind: ChunkKind, number: int) -> str:
 
 
 def number_in(name: str, kind: ChunkKind) -> int | None:
-    """The number of a chunk of that kind; None for any other name."""
+    """Return the number of a chunk of that kind; None for any other name."""
     found = _NAME.fullmatch(name)
     return int(found[2]) if found is not None and found[1] == kind else None
 

@@ -50,8 +50,8 @@ class Chunks:
     def __init__(
         self, store: ChunkStore, task: TaskId, execution: ExecutionId, kind: ChunkKind, expected: int | None = None
     ) -> None:
-        """`expected` is the number of chunks that its accepted outcome counts; None for an execution that is running
-        or has failed."""
+        """Read the chunks of one kind of an execution. `expected` is the number of chunks that its accepted outcome
+        counts; None for an execution that is running or has failed."""
         self._store = store
         self._task = task
         self._execution = execution

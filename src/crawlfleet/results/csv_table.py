@@ -21,8 +21,9 @@ class CsvTable:
     """CSV writer; implements `export_stream.Table`."""
 
     def __init__(self, columns: Sequence[Column], *, bom: bool = False, guard: bool = False) -> None:
-        """`bom` writes a byte order mark, without which Excel takes the file for one of another charset. `guard` lets
-        no cell be a formula, at the price that texts which begin like one get an apostrophe that was not there."""
+        """Make a table. `bom` writes a byte order mark, without which Excel takes the file for one of another charset.
+        `guard` lets no cell be a formula, at the price that texts which begin like one get an apostrophe that was not
+        there."""
         self._names = [column.name for column in columns]
         self._has_bom = bom
         self._cell = _guarded if guard else _cell

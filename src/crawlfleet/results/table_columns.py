@@ -88,7 +88,7 @@ class Columns:
                 kinds[name] = known | _kind(value)
 
     def found(self) -> tuple[Column, ...]:
-        """The columns in the order in which their fields were first seen."""
+        """Return the columns in the order in which their fields were first seen."""
         columns = tuple(_column(name, kinds) for name, kinds in self._kinds.items())
         return columns or (Column(ONLY_COLUMN, "text"),)
 
@@ -135,7 +135,7 @@ def _column(name: str, kinds: int) -> Column:
 
 
 def _type(kinds: int) -> ColumnType | None:
-    """The one type that holds all these kinds; None if there is none."""
+    """Return the one type that holds all these kinds; None if there is none."""
     match kinds:
         case Kind.BOOLEAN:
             return "boolean"

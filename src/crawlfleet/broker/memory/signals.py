@@ -50,7 +50,7 @@ class MemorySignals:
         self._kept.clear()
 
     def topics(self) -> set[str]:
-        """The topics that take memory, for tests."""
+        """Return the topics that take memory; for tests only."""
         return self._waiting.keys() | self._kept.keys()
 
     def _keep(self, topic: str) -> None:

@@ -60,7 +60,7 @@ class Dial:
                 await connection.disconnect(nowait=True)
 
     def other_database(self) -> str:
-        """The address of the next database on the same server, for a hint to the user."""
+        """Return the address of the next database on the same server, for a hint to the user."""
         path = urlsplit(self.shown).path.strip("/")
         number = int(path) + 1 if path.isdigit() else 1
         return urlsplit(self.shown)._replace(path=f"/{number}").geturl()
