@@ -52,8 +52,8 @@ class RecordReader(Generic[RecordT]):
     def __init__(
         self, record: type[RecordT], formats: Mapping[str, Format] | None = None, omitted: Collection[str] = ()
     ) -> None:
-        """`formats` are for fields whose type does not determine the format; `omitted` fields are left to their
-        defaults."""
+        """Build the reader. `formats` are for fields whose type does not determine the format; `omitted` fields are
+        left to their defaults."""
         self._record: Callable[..., RecordT] = record
         self._fields: list[_Field] = []
         parts: list[tuple[slice, Callable[..., Any]]] = []
@@ -122,7 +122,7 @@ class RowCodec(RecordReader[RecordT], RowWriter[RecordT]):
         formats: Mapping[str, Format] | None = None,
         omitted: Collection[str] = (),
     ) -> None:
-        """`columns` names the columns of fields that have another name in the table."""
+        """Build the codec. `columns` names the columns of fields that have another name in the table."""
         RecordReader.__init__(self, record, formats, omitted)
         renamed = dict(columns or {})
         stored = {renamed.pop(field.path, field.path.rpartition(".")[2]): field for field in self._fields}
@@ -152,7 +152,7 @@ def row_writer(table: Table, record: type[RecordT], columns: Mapping[str, str]) 
 
 
 def _hints(record: Any, omitted: Collection[str]) -> dict[str, Any]:
-    """The types of a record's fields, in their order."""
+    """Return the types of a record's fields, in their order."""
     hints = get_type_hints(record)
     names = [field.name for field in fields(record)] if is_dataclass(record) else list(record._fields)
     kept = [name for name in names if name not in omitted]
@@ -193,7 +193,8 @@ def _or_none(convert: Convert | None) -> Convert | None:
 
 
 def sql_values(columns: Sequence[str], given: Mapping[str, str], source: str = "") -> str:
-    """SQL expressions in the order of `columns`: the given ones, and otherwise the column of that name in `source`."""
+    """Return SQL expressions in the order of `columns`: the given ones, and otherwise the column of that name in
+    `source`."""
     if unknown := given.keys() - set(columns):
         raise ValueError(f"no such columns: {', '.join(sorted(unknown))}")
     return ", ".join(given.get(column, f"{source}{column}") for column in columns)

@@ -42,12 +42,12 @@ def _id(name: str = "id", kind: TypeEngine[int] = RowId) -> Column[int]:
 
 
 def _at(name: str) -> Column[int]:
-    """A column of an instant, or NULL."""
+    """Make a nullable column for an instant."""
     return Column(name, BigInteger, nullable=True)
 
 
 def _where(condition: str) -> dict[str, Any]:
-    """The condition of a partial index, for both databases."""
+    """Return the condition of a partial index, for both databases."""
     return {f"{dialect}_where": text(condition) for dialect in ("sqlite", "postgresql")}
 
 

@@ -132,7 +132,7 @@ async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: I
 
 
 def _seen(outcomes: Sequence[Outcome], projects: Mapping[ExecutionId, str]) -> list[Seen]:
-    """The products seen by the outcomes that were accepted."""
+    """Return the products seen by the outcomes that were accepted."""
     return [
         Seen(projects[outcome.execution], outcome.execution, product)
         for outcome in outcomes

@@ -113,7 +113,7 @@ class _Adding:
     # -- idempotency
 
     async def _replays(self, submissions: Sequence[Submission]) -> list[SubmissionAnswer | None]:
-        """The answers that are already stored; None where this transaction has to make one."""
+        """Return the answers that are already stored; None where this transaction has to make one."""
         answers: list[SubmissionAnswer | None] = [None] * len(submissions)
         self._twins: dict[int, int] = {}
         asked: dict[str, list[int]] = {}

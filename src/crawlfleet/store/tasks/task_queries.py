@@ -105,7 +105,7 @@ class ReadTables:
         return TaskPage(found, None) if stop is None else TaskPage(found, stop + 1, stop)
 
     async def _stop(self, where: TaskFilter, before: TaskId | None, about: str | None) -> TaskId | None:
-        """The first id that a search does not look at; None when it reaches the end."""
+        """Return the first id that a search does not look at; None when it reaches the end."""
         query = task_search.walked(where)
         (walked,) = query.selected_columns
         if before is not None:
@@ -190,8 +190,8 @@ class ReadTables:
 
 
 def _walked(where: TaskFilter) -> Sequence[TaskStatus]:
-    """The statuses that choose the table to walk; none for a group, whose tasks are few enough to walk whatever their
-    status."""
+    """Return the statuses that choose the table to walk; none for a group, whose tasks are few enough to walk whatever
+    their status."""
     return () if where.group is not None else where.statuses
 
 

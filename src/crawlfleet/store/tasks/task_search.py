@@ -55,7 +55,7 @@ def _says_postgres(element: _Says, compiler: SQLCompiler, **options: Any) -> str
 
 
 def ids_of(text: str | None) -> tuple[TaskId, TaskId] | None:
-    """The range of ids that begin with the text; None for text that is no beginning of an id."""
+    """Return the range of ids that begin with the text; None for text that is no beginning of an id."""
     if text is None or (found := _ID.fullmatch(text)) is None:
         return None
     digits = found.group(1)
@@ -64,7 +64,7 @@ def ids_of(text: str | None) -> tuple[TaskId, TaskId] | None:
 
 
 def is_search(where: TaskFilter, text: str | None) -> bool:
-    """Whether a page of this query may have to look at many tasks to find a few."""
+    """Return whether a page of this query may have to look at many tasks to find a few."""
     is_sifted = where.group is not None and bool(where.statuses)
     return (
         text is not None
@@ -74,8 +74,8 @@ def is_search(where: TaskFilter, text: str | None) -> bool:
 
 
 def walked(where: TaskFilter) -> Select[Any]:
-    """The query of the ids that such a search walks over: of the table, and the group, project or workflow, that make
-    it small."""
+    """Return the query of the ids that such a search walks over: of the table, and the group, project or workflow,
+    that make it small."""
     if where.group is not None:
         return select(task.c.id).where(task.c.group_id == where.group)
     if where.statuses and not _FINAL.intersection(where.statuses):
@@ -94,7 +94,8 @@ def walked(where: TaskFilter) -> Select[Any]:
 
 
 def stop_of(sizes: Iterable[Row]) -> TaskId | None:
-    """The first id that a search leaves to the next page, given ids in its order with the bytes to be read of each."""
+    """Return the first id that a search leaves to the next page, given ids in its order with the bytes to be read of
+    each."""
     rows = size = 0
     for task_id, bytes_ in sizes:
         rows, size = rows + 1, size + bytes_
@@ -118,7 +119,7 @@ def mentions(text: str) -> ColumnElement[bool]:
 
 
 def is_about(record: TaskRecord, text: str) -> bool:
-    """Whether its name begins with the text, or the host of one of its URLs contains it."""
+    """Return whether its name begins with the text, or the host of one of its URLs contains it."""
     if record.name is not None and record.name.startswith(text):
         return True
     wanted = text.lower()
@@ -126,7 +127,7 @@ def is_about(record: TaskRecord, text: str) -> bool:
 
 
 def hosts(parameters: bytes) -> set[str]:
-    """The hosts of the URLs in the parameters."""
+    """Return the hosts of the URLs in the parameters."""
     try:
         said = _urls(parameters)
     except msgspec.MsgspecError:

@@ -263,8 +263,8 @@ def parent_ended(parent: TaskId, status: TaskStatus) -> str:
 
 
 def cause_of(failure: Failure | None, reason: str | None) -> str:
-    """The cause by which dead letters are counted together: the error without the parts that differ from one to the
-    next."""
+    """Return the cause by which dead letters are counted together: the error without the parts that differ from one to
+    the next."""
     said = f"{failure.error.word}: {failure.message}" if failure else (reason or "unknown")
     if reason and reason.startswith("poison"):
         said = f"poison: {said}"
