@@ -202,7 +202,7 @@ class _Sweep:
         return tasks, len(bounded) < len(held)
 
     async def _bounded(self, tx: Tx, held: Sequence[_HeldTask]) -> list[_HeldTask]:
-        """The first of these tasks that fit into one transaction; at least one."""
+        """Return the first of these tasks that fit into one transaction; at least one."""
         weighed = await tx.fetch(WEIGH_EXECUTIONS, [task.id for task in held])
         weights = {task: (count, int(weight)) for task, count, weight in weighed}
         taken: list[_HeldTask] = []

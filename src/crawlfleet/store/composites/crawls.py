@@ -287,7 +287,7 @@ class _Work:
             await self._tx.execute(KEEP, self.id, *(self.row[name] for name in _KEPT))
 
     def _is_due(self) -> bool:
-        """Whether a progress event is due: at intervals while the crawl goes on, and when it is finished."""
+        """Return whether a progress event is due: at intervals while the crawl goes on, and when it is finished."""
         if self.row["finished_at"] != self._before["finished_at"]:
             return self.row["finished_at"] is not None
         is_moving = any(self.row[name] != self._before[name] for name in CrawlCounts._fields)

@@ -261,8 +261,8 @@ class _Resuming:
 def _waits_again(
     step: _StepRow, items: Sequence[TaskId], again: set[StepKey], steps: Mapping[StepKey, _StepRow]
 ) -> list[Row]:
-    """The edges to what a step waits for again: its own items, or parents, that run again or, if it is reopened, still
-    run."""
+    """Return the edges to what a step waits for again: its own items, or parents, that run again or, if it is
+    reopened, still run."""
     if step.items is not None:
         return [(task, step.task, int(Edge.ITEM)) for task in items]
     if step.status is TaskStatus.WAITING:

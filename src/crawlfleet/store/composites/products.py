@@ -141,7 +141,8 @@ def _in_shop(project: str, shop: str, after: ProductKey) -> Select[Any]:
 
 
 def _kinds(since: Instant) -> dict[str, ColumnElement[bool]]:
-    """Conditions of the sets of products in a span: a product that came and went within it is neither new nor gone."""
+    """Return conditions of the sets of products in a span: a product that came and went within it is neither new nor
+    gone."""
     product = schema.product.c
     is_there, was_there = product.gone_at.is_(None), product.listed_at < since
     return {

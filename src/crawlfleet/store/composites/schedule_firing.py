@@ -202,8 +202,8 @@ async def _run(tx: Tx, lanes: LaneBook, run: HandRun, now: Instant) -> RunAnswer
 
 
 async def _instant_by_hand(tx: Tx, schedule: Schedule, now: Instant) -> Instant:
-    """The instant of a tick by hand: after all others, and never a whole second, where it could collide with a planned
-    tick."""
+    """Return the instant of a tick by hand: after all others, and never a whole second, where it could collide with a
+    planned tick."""
     newest = (await tx.fetch(NEWEST_TICK, schedule.id))[0][0]
     at = now if newest is None else max(now, newest + 1)
     return at if at % 1000 else at + 1

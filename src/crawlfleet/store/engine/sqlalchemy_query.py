@@ -68,7 +68,7 @@ class QueryEngine(Engine, Protocol):
         ...
 
     async def wall_clock(self) -> Instant | None:
-        """The clock of the database's machine; None where that is always this machine."""
+        """Return the clock of the database's machine; None where that is always this machine."""
         ...
 
 

@@ -66,7 +66,7 @@ async def clear_health(tx: Tx, node: NodeId, now: Instant, above: Health = Healt
 
 
 def unavailable(node: NodeId, reason: str) -> EventBatch:
-    """The event that no more tasks are placed on the node."""
+    """Make the event that no more tasks are placed on the node."""
     return EventBatch(Kind.NODE_UNAVAILABLE, shared={"node": node, "reason": reason})
 
 

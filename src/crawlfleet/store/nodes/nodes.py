@@ -96,7 +96,7 @@ class _RenewedRow(NamedTuple):
 
 
 def _columns(row: type[_NodeRow] | type[_LockedLease]) -> str:
-    """The column list of a SELECT from `lease l` and `node n`."""
+    """Return the column list of a SELECT from `lease l` and `node n`."""
     return ", ".join(f"l.{name}" if name in schema.lease.columns else f"n.{name}" for name in row._fields)
 
 

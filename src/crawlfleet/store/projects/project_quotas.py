@@ -49,7 +49,7 @@ async def open_doors(tx: Tx, lanes: LaneBook, names: Collection[str], now: Insta
 
 
 def over_limit(full: str, renews_at: Instant | None, now: Instant) -> OverLimit:
-    """The error for a project whose quota is exhausted, with the time after which to try again."""
+    """Make the error for a project whose quota is exhausted, with the time after which to try again."""
     return OverLimit(full) if renews_at is None else OverLimit(full, retry_after_s=(renews_at - now) / 1000)
 
 

@@ -84,7 +84,7 @@ _HOT_TABLES = (
 
 
 def _where(condition: str) -> dict[str, Any]:
-    """The condition of a partial index, for both databases."""
+    """Return the condition of a partial index, for both databases."""
     return {"sqlite_where": sa.text(condition), "postgresql_where": sa.text(condition)}
 
 
