@@ -1,1 +1,2 @@
-"""Hints: wake-ups, windows over ready tasks, live figures. Anything here may be lost; the store decides."""
+"""The broker passes hints between masters: wake-ups, windows over ready tasks, live figures. Everything in it may be
+lost; the store holds the truth."""

@@ -1,1 +1,1 @@
-"""What executions leave behind: where chunks are kept, and how they are read in pages."""
+"""The results of executions: where chunks are stored, and how they are read in pages, exported and measured."""

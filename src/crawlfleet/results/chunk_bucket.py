@@ -1,12 +1,12 @@
-"""Chunks in a bucket of S3, or of a store that speaks like it: one compressed object each.
+"""The chunk store in a bucket of S3, or of a service with the same API: one compressed object for each chunk.
 
     <prefix>/<first digits of the task>/<task>/<execution>/<kind>-<number>.jsonl.zst (records: .warc.gz)
 
-The names are those of `folder`, so that results move between the two by a plain copy. An object appears whole or not at
-all, and is kept when the call is answered. Endpoint, region and credentials are those of the AWS_ variables.
+The names are those of `chunk_folder`, so that results move between the two by a plain copy. An object appears whole or
+not at all, and is stored when the call is answered. Endpoint, region and credentials come from the AWS_ variables.
 
-Every call has a turn and a limit of time, shorter than a node's patience with its upload: a node hears 503 and tries
-again, it does not hang. What waits here is bounded in bytes, whatever the number of nodes.
+Every call waits for its turn and has a timeout, shorter than the time a node waits for its upload: a node gets 503 and
+tries again, it does not hang. The chunks that wait here are bounded in bytes, whatever the number of nodes.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ CONNECT_S, REQUEST_S, CALL_S = 3, 8, 20.0
 AT_ONCE = 32
 DROPS_AT_ONCE = 8
 HELD_BYTES = 256 << 20
-"""Chunks on their way to the bucket; more are refused until there is room."""
+"""Limit of the bytes of chunks on their way to the bucket; more are refused until some are written."""
 PAGE = 1_000
 _REFUSED = re.compile(r"status code: (?:301|4(?!08|29)\d\d)")
-"""Asking again would be answered in the same way."""
+"""Pattern of errors that are refusals: the same request would be answered in the same way again."""
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _ROLES = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
 _SAID_CHARS = 300
@@ -60,7 +60,7 @@ AnswerT = TypeVar("AnswerT")
 
 class ObjectChunks:
     def __init__(self, address: str, environment: Mapping[str, str]) -> None:
-        """`s3://BUCKET/PREFIX`. Raises ConfigError for what can be seen to be wrong without asking anybody."""
+        """Open the store of `s3://BUCKET/PREFIX`. Raises ConfigError for mistakes that show without a request."""
         self.address = address
         self._store = _open(address, environment)
         self._turn = asyncio.Semaphore(AT_ONCE)
@@ -78,7 +78,7 @@ class ObjectChunks:
         try:
             body = await asyncio.to_thread(packed, kind, data)
             path = _path(task, execution, kind, number)
-            # In one request: what a broken one in parts leaves behind is hidden, and paid for.
+            # In one request: the parts that a broken multipart upload leaves behind are hidden, and paid for.
             await self._call("write", lambda: self._store.put_async(path, body, use_multipart=False))
         except FileNotFoundError as exc:
             raise self._unavailable("write", exc) from exc
@@ -109,7 +109,7 @@ class ObjectChunks:
         for task in tasks:
             groups[f"{task:016x}"[:PREFIX_DIGITS]].add(folder_name(task))
         for prefix, folders in groups.items():
-            # Most tasks leave nothing: one question for all of a group, not one for each.
+            # Most tasks leave no chunks: one listing for all tasks with a common prefix, not one for each task.
             listed = await self._call("drop", lambda prefix=prefix: self._store.list_with_delimiter_async(prefix))  # type: ignore[misc]
             await self._drop_folders([one for one in listed["common_prefixes"] if one.rstrip("/") in folders])
 
@@ -161,7 +161,8 @@ class ObjectChunks:
                 raise error
 
     async def _call(self, verb: str, work: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
-        """Raises FileNotFoundError and AlreadyExistsError, which are answers; everything else is Unavailable."""
+        """Make a call in its turn, with a timeout. Raises FileNotFoundError and AlreadyExistsError, which are answers;
+        every other error is raised as Unavailable."""
         try:
             async with asyncio.timeout(CALL_S), self._turn:
                 answer = await work()
@@ -178,7 +179,8 @@ class ObjectChunks:
         return Unavailable(f"{told}: {_said(why)}", told=told)
 
     async def _at_start(self, work: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
-        """A refusal is a wrong setting; silence may pass."""
+        """Make a call at the start. A refusal is a wrong setting, and raises ConfigError; an unavailable service may
+        recover."""
         try:
             return await work()
         except FileNotFoundError as exc:
@@ -194,7 +196,7 @@ def _open(address: str, environment: Mapping[str, str]) -> S3Store:
     endpoint = endpoint or environment.get("AWS_ENDPOINT") or ""
     if endpoint and not _is_http(endpoint):
         raise ConfigError(f"results: AWS_ENDPOINT_URL: {endpoint!r} is not an address such as https://s3.example.com")
-    # Without any the library would go and ask the machine's own network for some.
+    # Without credentials the library would request some from the network of the machine (instance metadata).
     has_keys = all(environment.get(name) for name in _KEYS)
     if not has_keys and not any(environment.get(name) for name in _ROLES):
         raise ConfigError(f"results: {address} needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment")
@@ -232,7 +234,7 @@ def _complaint(cause: BaseException | None) -> str | None:
 
 
 def _said(why: object) -> str:
-    """The first line: the library's second is its own state."""
+    """Return the first line of an error message: the second line of the library's messages is its own state."""
     return str(why).partition("\n")[0][:_SAID_CHARS] or type(why).__name__
 
 

@@ -1,9 +1,9 @@
-"""Chunks in a folder: one compressed file each.
+"""The chunk store in a folder: one compressed file for each chunk.
 
     <path>/<first digits of the task>/<task>/<execution>/<kind>-<number>.jsonl.zst (records: .warc.gz)
 
-The first digits of an id are its time, so that a folder fills for some minutes and is then left alone, and what
-retention drops goes in whole folders. A file appears under its name only when all of it is on disk.
+The first digits of an id are its time, so that a folder fills for some minutes and does not change afterwards, and
+retention removes whole folders. A file appears under its name only when all of it is on disk.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class FolderChunks:
         return self._execution(task, execution) / chunk_name(kind, number)
 
     def _put(self, file: Path, body: bytes) -> None:
-        # Two calls with one number, the second after a lost answer, must not write into one temporary file.
+        # Two calls with one chunk number, the second after a lost answer, must not write into one temporary file.
         temporary = file.with_name(f"{file.name}.{os.getpid()}-{next(self._attempts)}.part")
         for attempt in range(_TRIES):
             try:
@@ -98,7 +98,7 @@ class FolderChunks:
                 temporary.replace(file)
                 _sync_folder(file.parent)
             except FileNotFoundError:
-                # A drop took an empty folder away between two steps.
+                # A concurrent `drop` removed an empty folder between two of these steps.
                 if attempt == _TRIES - 1:
                     raise
             except OSError:
@@ -110,7 +110,8 @@ class FolderChunks:
 
     def _mark(self) -> str:
         mark = (self._path / MARK).read_text().strip()
-        # A folder with a mark is an installation's own. It closes all that earlier versions left open in it.
+        # A folder with a mark belongs to one installation. Tighten the permissions of all that earlier versions left
+        # open.
         tighten(self._path)
         return mark
 
@@ -134,7 +135,7 @@ class FolderChunks:
             folder = self._task(task)
             with suppress(FileNotFoundError):
                 shutil.rmtree(folder)
-            # Fails while other tasks are in it, which is fine.
+            # This fails while the folder holds other tasks, which is fine.
             with suppress(OSError):
                 folder.parent.rmdir()
 
@@ -156,7 +157,7 @@ def _count(folder: Path, kind: ChunkKind) -> int:
 
 
 def _make_folder(folder: Path, root: Path) -> None:
-    """The folder and those above it, each known to the disk in the one it stands in."""
+    """Make the folder and its missing parents, each synced to disk in its parent folder."""
     missing = []
     while not folder.is_dir():
         missing.append(folder)

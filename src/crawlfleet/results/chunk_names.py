@@ -1,4 +1,4 @@
-"""How a chunk is called in its place, and how it is packed there: the same in a folder and in a bucket."""
+"""The name of a chunk in the chunk store, and its compression there: the same in a folder and in a bucket."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crawlfleet.model.ids import ExecutionId, TaskId
 from crawlfleet.ports.chunk_store import CHUNK_BYTES, ChunkKind
 
 PREFIX_DIGITS = 6
-"""24 of 64 bits: a folder is four minutes of tasks."""
+"""Number of leading hex digits of a task id in a folder name: 24 of 64 bits, so that a folder spans four minutes."""
 _LEVEL = 3
 _LINES, _RECORDS = ".jsonl.zst", ".warc.gz"
 _NAME = re.compile(rf"({'|'.join(get_args(ChunkKind))})-([0-9]{{1,7}})(?:{re.escape(_LINES)}|{re.escape(_RECORDS)})")
@@ -31,16 +31,16 @@ def chunk_name(kind: ChunkKind, number: int) -> str:
 
 
 def number_in(name: str, kind: ChunkKind) -> int | None:
-    """Of a chunk of that kind; None for anything else."""
+    """Return the number of a chunk of that kind; None for any other name."""
     found = _NAME.fullmatch(name)
     return int(found[2]) if found is not None and found[1] == kind else None
 
 
 def packed(kind: ChunkKind, data: bytes) -> bytes:
-    # Records are compressed one by one already, so that the file is one that tools for archives open.
+    # WARC records are compressed one by one already, so that archive tools can open the file.
     return data if kind == "warc" else zstandard.ZstdCompressor(level=_LEVEL).compress(data)
 
 
 def unpacked(kind: ChunkKind, body: bytes) -> bytes:
-    """Raises ZstdError for what is damaged."""
+    """Decompress a chunk. Raises ZstdError for damaged data."""
     return body if kind == "warc" else zstandard.ZstdDecompressor().decompress(body, max_output_size=CHUNK_BYTES)

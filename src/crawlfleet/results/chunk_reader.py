@@ -14,12 +14,12 @@ from crawlfleet.ports.chunk_store import CHUNKS, ChunkKind, ChunkStore
 PAGE_BYTES = 4 << 20
 PAGE_CHUNKS = 50
 _WHOLE = 1_000_000_000
-"""More lines than a chunk has."""
+"""Number of lines that no chunk reaches, for a place after the last line of a chunk."""
 _LINES = msgspec.json.Decoder(msgspec.Raw)
 
 
 class Place(NamedTuple):
-    """Where a page ended: a chunk, and how many of its lines were read."""
+    """The position at which a page ended: a chunk, and how many of its lines were read."""
 
     chunk: int = 0
     line: int = 0
@@ -39,18 +39,19 @@ class Place(NamedTuple):
 class Lines(NamedTuple):
     lines: list[msgspec.Raw]
     next: Place
-    """Where to go on; what is written later appears there."""
+    """Position of the next page; lines that are written later appear there."""
     is_end: bool
-    """There is no more at this moment."""
+    """Whether there are no more lines for now."""
 
 
 class Chunks:
-    """One kind of chunk of one execution."""
+    """The chunks of one kind of one execution."""
 
     def __init__(
         self, store: ChunkStore, task: TaskId, execution: ExecutionId, kind: ChunkKind, expected: int | None = None
     ) -> None:
-        """`expected`: how many its accepted outcome says there are; None for one that runs or that failed."""
+        """Read the chunks of one kind of an execution. `expected` is the number of chunks that its accepted outcome
+        counts; None for an execution that is running or has failed."""
         self._store = store
         self._task = task
         self._execution = execution
@@ -63,7 +64,7 @@ class Chunks:
         return await self._store.count(self._task, self._execution, self._kind)
 
     async def lines(self, number: int) -> list[msgspec.Raw]:
-        """Of one chunk. Raises NotFound for one that is gone."""
+        """Read the lines of one chunk. Raises NotFound for a chunk that is gone."""
         return _LINES.decode_lines(await self._chunk_or_end(number) or b"")
 
     async def page(
@@ -75,15 +76,17 @@ class Chunks:
         most_bytes: int = PAGE_BYTES,
         most_chunks: int = PAGE_CHUNKS,
     ) -> Lines:
-        """At most `limit` lines, and about `most_bytes` of them: a page of large items is shorter.
+        """Read at most `limit` lines, and about `most_bytes` of them: a page of large items is shorter.
 
-        It looks at no more than `most_chunks`, so that a filter that keeps next to nothing does not read all there is.
+        It reads no more than `most_chunks` chunks, so that a filter that keeps next to nothing does not read all of
+        them.
         """
         place = start
         found: list[msgspec.Raw] = []
         size = 0
         while place.chunk < start.chunk + most_chunks:
-            # Without counting first, which takes longer the more there are: a late page costs what the first does.
+            # No count of the chunks first: it takes longer the more there are, and a late page costs what the first
+            # page does.
             data = await self._chunk_or_end(place.chunk)
             if data is None:
                 return Lines(found, place, is_end=True)
@@ -108,7 +111,7 @@ class Chunks:
         most_bytes: int = PAGE_BYTES,
         most_chunks: int = PAGE_CHUNKS,
     ) -> Lines:
-        """The last lines before a place, in order; `next` is the place they begin at, for those before them."""
+        """Read the last lines before a position, in order; `next` is where they begin, for the page before them."""
         found: list[msgspec.Raw] = []
         size = looked = 0
         place = end
@@ -130,7 +133,7 @@ class Chunks:
         return Lines(found[::-1], place, is_end=place == Place())
 
     async def stream(self, first: int = 0) -> AsyncIterator[bytes]:
-        """All of it from a chunk on, a chunk at a time, as JSON lines."""
+        """Stream all lines from a chunk on as JSON lines, one chunk at a time."""
         number = first
         while (data := await self._chunk_or_end(number)) is not None:
             yield data

@@ -1,6 +1,6 @@
-"""Items as CSV: RFC 4180, UTF-8, a row of names first.
+"""Items as CSV: RFC 4180, UTF-8, with a first row of column names.
 
-Nothing, a field that an item lacks and an empty text are all an empty cell. Lists and objects are JSON.
+A null, a field that an item lacks and an empty text are all an empty cell. Lists and objects are JSON.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from typing import Any
 from crawlfleet.results.table_columns import Column, as_text, rows_of
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How a cell begins that a spreadsheet may run."""
+"""First characters of a cell that a spreadsheet may run as a formula."""
 
 
 class CsvTable:
-    """Implements `exporting.Table`."""
+    """CSV writer; implements `export_stream.Table`."""
 
     def __init__(self, columns: Sequence[Column], *, bom: bool = False, guard: bool = False) -> None:
-        """`bom`: Excel takes a file without a mark for one of another charset. `guard`: no cell is a formula, at the
-        price that texts which begin like one get an apostrophe that was not there."""
+        """Make a table. `bom` writes a byte order mark, without which Excel takes the file for one of another charset.
+        `guard` lets no cell be a formula, at the price that texts which begin like one get an apostrophe that was not
+        there."""
         self._names = [column.name for column in columns]
         self._has_bom = bom
         self._cell = _guarded if guard else _cell
@@ -45,7 +46,7 @@ def _written(rows: Any) -> bytes:
 
 
 def _cell(value: object) -> object:
-    # The writer's own words for numbers are JSON's; for true and false they are Python's.
+    # The csv module writes numbers as JSON does; but it writes true and false as Python does.
     return value if type(value) in (str, int, float) else as_text(value)
 
 

@@ -1,7 +1,8 @@
-"""Items or archived answers of a task or of many as one file, made while it is sent: a batch of it is held at a time.
+"""The export of items or archived responses of one or many tasks as one file, produced while it is sent.
 
-JSON lines and records of an archive are passed on as they are kept. A table (CSV, Parquet) needs its columns first, so
-that everything is read twice: once for them, once for the rows.
+One batch of the file is held in memory at a time. JSON lines and WARC records are passed on as they are stored. A
+table (CSV, Parquet) needs its columns first, so that everything is read twice: once for the columns, once for the
+rows.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from crawlfleet.version import __version__
 from crawlfleet.wire.warc import record
 
 BATCH_BYTES = 1 << 20
-"""Worked on at a time, as JSON; as objects of Python it is several times that."""
+"""Size of a batch, as JSON; as Python objects it takes several times that."""
 
 Format = Literal["jsonl", "csv", "parquet", "warc"]
 MEDIA_TYPES: dict[Format, str] = {
@@ -46,7 +47,7 @@ def kind_of(format: Format) -> ChunkKind:
 
 
 class Table(Protocol):
-    """A file that is made of batches of items. Each call gives the bytes that are ready."""
+    """A table file that is written in batches of items. Each call returns the bytes that are ready."""
 
     def begin(self) -> bytes: ...
 
@@ -56,10 +57,10 @@ class Table(Protocol):
 
 
 class Parts:
-    """What is read, as it was when the export began: what comes later is another export's.
+    """The parts that an export reads, as they were when it began; items that come later belong to a later export.
 
-    Both passes over a group that is still running must find the same items. 32 bytes for each task that left some, or
-    for each chunk of a crawl over many nodes.
+    Both passes over a group that is still running must find the same items. It takes 32 bytes for each task that left
+    items, or for each chunk of a crawl over many nodes.
     """
 
     def __init__(self, *parts: Part) -> None:
@@ -124,11 +125,11 @@ class Asked:
 
 
 StillWanted = Callable[[], Awaitable[None]]
-"""Asked now and again during a long pass; raises when nobody waits for it any more."""
+"""Check that is called now and again during a long pass; it raises when no client waits for the export any more."""
 
 
 async def exported(source: Source, asked: Asked, still_wanted: StillWanted) -> AsyncIterator[bytes]:
-    """The file, a piece at a time; what can be refused is refused before it is returned.
+    """Export the source as a stream of pieces of the file; errors that can be found are raised before it is returned.
 
     Raises InvalidInput for items that make no table.
     """
@@ -144,14 +145,14 @@ async def exported(source: Source, asked: Asked, still_wanted: StillWanted) -> A
 async def columns_of(source: Source, still_wanted: StillWanted) -> tuple[Column, ...]:
     columns = Columns()
     async for lines in batches(source.stream()):
-        # Threads, here and below: a master has more to do meanwhile.
+        # In threads, here and below: the event loop of the master has other work meanwhile.
         await asyncio.to_thread(columns.add, lines)
         await still_wanted()
     return columns.found()
 
 
 async def batches(stream: AsyncIterator[bytes], size: int = BATCH_BYTES) -> AsyncIterator[bytes]:
-    """The same lines in pieces of about one size: chunks may hold one item or eight megabytes of them."""
+    """Regroup lines into pieces of about one size: a chunk may hold one item or eight megabytes of them."""
     held: list[bytes] = []
     held_bytes = 0
     async for data in stream:
@@ -170,7 +171,8 @@ async def batches(stream: AsyncIterator[bytes], size: int = BATCH_BYTES) -> Asyn
 
 
 async def _archive(source: Source) -> AsyncIterator[bytes]:
-    """Records follow each other as they are kept; the first one tells whose they are, and is there if no other is."""
+    """Stream WARC records as they are stored, after a `warcinfo` record that names the software; it is written even if
+    there are no other records."""
     about = f"software: crawlfleet/{__version__}\r\nformat: WARC File Format 1.1\r\n".encode()
     fields = [
         ("WARC-Record-ID", f"<urn:uuid:{uuid4()}>"),
@@ -185,7 +187,7 @@ async def _archive(source: Source) -> AsyncIterator[bytes]:
 def _table(columns: tuple[Column, ...], asked: Asked) -> Table:
     if asked.format == "csv":
         return CsvTable(columns, bom=asked.bom, guard=asked.guard)
-    # An extra that may not be installed, and takes time to load: only where Parquet was asked for.
+    # pyarrow is an extra that may not be installed, and it takes time to load: import it only for Parquet.
     from crawlfleet.results.parquet_table import ParquetTable
 
     return ParquetTable(columns)

@@ -1,7 +1,8 @@
-"""How good items are: which fields are filled, with what, how many items a page gave, and how many are there twice.
+"""Quality figures of items: filled fields and their types, items per page, and duplicates.
 
-One pass, in bounded memory. Counts of fields are exact. Pages and duplicates are exact up to KNOWN_MOST different ones;
-beyond that they are estimated from every second one by its hash, then every fourth, and the report says so.
+They are computed in one pass, in bounded memory. Counts of fields are exact. Pages and duplicates are exact up to
+KNOWN_MOST different ones; beyond that they are estimated from every second one by its hash, then every fourth, and the
+report marks them as estimated.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ KNOWN_MOST = 100_000
 FIELDS_MOST = 1_000
 NAME_CHARS = 1_000
 PAGE_FIELD = "_url"
-"""Where an item was found: the same item on two pages is a duplicate."""
+"""Field with the page on which an item was found: the same item on two pages is a duplicate."""
 TYPES = ("null", "boolean", "integer", "number", "text", "list", "object")
 _TYPE = {type(None): 0, bool: 1, int: 2, float: 3, str: 4, list: 5, dict: 6}
 
@@ -25,25 +26,25 @@ _TYPE = {type(None): 0, bool: 1, int: 2, float: 3, str: 4, list: 5, dict: 6}
 class FieldReport(NamedTuple):
     name: str
     filled: int
-    """Items in which it is there and neither null nor an empty text, list or object."""
+    """Number of items in which the field is present and neither null nor an empty text, list or object."""
     types: dict[str, int]
 
 
 class Report(NamedTuple):
     items: int
     pages: int
-    """Different pages that gave an item."""
+    """Number of different pages that gave an item."""
     duplicates: int
-    """Items that were there before, whatever page they are from."""
+    """Number of items that occurred before, whatever page they are from."""
     is_exact: bool
     """Whether pages and duplicates were counted, not estimated."""
     fields: list[FieldReport]
     fields_left_out: int
-    """Values of fields beyond the first thousand."""
+    """Number of values in fields that were not counted: beyond the first thousand, or with a name that is too long."""
 
 
 class Sample:
-    """How often each of many things was seen: of all of them, or of a part that their hashes choose."""
+    """Counter of how often each of many keys was seen: of all keys, or of a sample chosen by their hashes."""
 
     def __init__(self, most: int = KNOWN_MOST) -> None:
         self._most = most
@@ -74,13 +75,13 @@ class Sample:
 
 
 class Quality:
-    """Grows with every batch of items."""
+    """Collector of quality figures, which is fed with batches of items."""
 
     def __init__(self) -> None:
         self._items = 0
         self._pages, self._contents = Sample(), Sample()
         self._fields: dict[str, list[int]] = {}
-        """Filled, then how many of each type."""
+        """Counts of each field: the filled values, then the values of each type."""
         self._left_out = 0
 
     def add(self, lines: bytes) -> None:
@@ -111,5 +112,5 @@ class Quality:
             counts = self._fields[name] = [0] * (1 + len(TYPES))
         kind = _TYPE[type(value)]
         counts[1 + kind] += 1
-        # Zero and false are values; nothing in a text, a list or an object is nothing.
+        # Zero and false are values; an empty text, list or object is not.
         counts[0] += bool(value) or kind in (1, 2, 3)

@@ -1,4 +1,4 @@
-"""The items of many executions as one list: part after part, in the order of their tasks, one chunk in memory."""
+"""The items of many executions as one list: part after part, in the order of their tasks, with one chunk in memory."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from crawlfleet.ports.chunk_store import ChunkStore
 from crawlfleet.results.chunk_reader import PAGE_BYTES, Chunks, Place
 
 PAGE_PARTS = 2_000
-"""Looked at for one page: many members may have no items at all."""
+"""Limit of the parts that are read for one page: many members may have no items at all."""
 
 
 class Part(NamedTuple):
-    """What one task adds: the items of the execution that completed it."""
+    """The part of a merged list that one task adds: the items of the execution that completed it."""
 
     task: TaskId
     execution: ExecutionId
     chunks: int
-    """Up to this chunk, which is not included."""
+    """End of the chunks of this part, exclusive."""
     first: int = 0
     at: int = 0
-    """Its place in the whole, where that is not the task's: a task may have many parts."""
+    """Position of the part in the merged list, where that is not the task's id: a task may have many parts."""
 
     @property
     def place(self) -> int:
@@ -36,15 +36,15 @@ class Part(NamedTuple):
 class Window(NamedTuple):
     parts: Sequence[Part]
     after: TaskId | None
-    """Where to go on; None at the end. A window may have no part in it and yet not be the last."""
+    """Position at which the next window begins; None at the end. A window may have no part and yet not be the last."""
 
 
 ReadParts = Callable[[TaskId], Awaitable[Window]]
-"""The window that begins after a task."""
+"""Function that reads the window of parts after a task."""
 
 
 class MergedPlace(NamedTuple):
-    """After everything of a task, or within the items of one of its executions."""
+    """A position in the merged list: after all items of a task, or within the items of one of its executions."""
 
     task: TaskId = 0
     execution: ExecutionId | None = None
@@ -69,7 +69,7 @@ class MergedPlace(NamedTuple):
 class MergedLines(NamedTuple):
     lines: list[msgspec.Raw]
     next: MergedPlace | None
-    """None at the end."""
+    """Position of the next page; None at the end."""
 
 
 class Merged:
@@ -87,7 +87,7 @@ class Merged:
     ) -> MergedLines:
         found: list[msgspec.Raw] = []
         size = looked = 0
-        # The window that begins with the task it goes on in.
+        # Within the items of an execution, read the window that begins with its task.
         at: TaskId | None = start.task if start.execution is None else start.task - 1
         place = None if start.execution is None else start.place
         while at is not None:
@@ -113,7 +113,7 @@ class Merged:
         return MergedLines(found, None)
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """All of it, a chunk at a time, as JSON lines."""
+        """Stream all items as JSON lines, one chunk at a time."""
         at: TaskId | None = 0
         while at is not None:
             window = await self._read_parts(at)
@@ -127,7 +127,8 @@ class Merged:
 
 
 def _check_same(start: MergedPlace, part: Part | None) -> None:
-    """Half of what an execution gave must not be followed by half of what its successor did."""
+    """Check that a page continues in the same execution. Raises InvalidInput if not: half of the items of an execution
+    must not be followed by half of the items of its successor."""
     if part is None or (part.place, part.execution) != (start.task, start.execution):
         detail = f"{task_text(start.task)} was tried again meanwhile: begin again without it"
         raise InvalidInput(detail, field="cursor")

@@ -1,4 +1,4 @@
-"""Notes that crawls keep of their pages, among the items: told apart by how they begin."""
+"""Page notes of crawls, which are stored among the items and recognised by their first bytes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from crawlfleet.ports.chunk_store import ChunkStore
 from crawlfleet.results.chunk_reader import Chunks
 
 PAGE_NOTE = b'{"_page":'
-"""Items are kept as executors wrote them, and crawls write this first."""
+"""First bytes of a page note: items are stored as executors wrote them, and crawls write this key first."""
 
 Which = Literal["items", "pages", "all"]
-"""Items without notes on pages, only those, or both."""
+"""Choice of items without page notes, page notes only, or both."""
 
 
 def is_note(line: bytes | memoryview) -> bool:
@@ -20,7 +20,7 @@ def is_note(line: bytes | memoryview) -> bool:
 
 
 def chosen(lines: bytes, which: Which) -> bytes:
-    """Of JSON lines those that are asked for. Most chunks have no note, and are passed on as they are."""
+    """Filter JSON lines by that choice. Most chunks have no page note, and are passed on as they are."""
     if which == "all" or (which == "items" and PAGE_NOTE not in lines):
         return lines
     wants_notes = which == "pages"
@@ -28,7 +28,7 @@ def chosen(lines: bytes, which: Which) -> bytes:
 
 
 class StoredPageNotes:
-    """Reads notes on pages out of the chunks of items."""
+    """Reader of page notes from the chunks of items."""
 
     def __init__(self, store: ChunkStore) -> None:
         self._store = store

@@ -1,6 +1,6 @@
-"""Items as Parquet: one schema for the file, row groups of bounded size, each given away as soon as it is made.
+"""Items as Parquet: one schema for the file, row groups of bounded size, each passed on as soon as it is written.
 
-Of what was written only the description of each row group stays, for the end of the file: about 150 bytes a column.
+What stays in memory is only the description of each row group, for the end of the file: about 150 bytes a column.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from crawlfleet.results.table_columns import Column, ColumnType, Row, as_text, r
 GROUP_BYTES = 16 << 20
 GROUP_ROWS = 250_000
 CELLS = 500_000
-"""Held at a time as objects of Python: a thousand columns in which most items have nothing are many cells."""
+"""Limit of the cells held at a time as Python objects: a thousand columns that most items lack are many cells."""
 
 _TYPES: dict[ColumnType, Callable[[], pa.DataType]] = {
     "boolean": pa.bool_,
@@ -27,7 +27,7 @@ _TYPES: dict[ColumnType, Callable[[], pa.DataType]] = {
 
 
 class _Sink:
-    """A file that is taken away while it is written."""
+    """A writable file whose content is taken away while it is written."""
 
     closed = False
 
@@ -66,7 +66,7 @@ class _Sink:
 
 
 class ParquetTable:
-    """Implements `exporting.Table`."""
+    """Parquet writer; implements `export_stream.Table`."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self._columns = columns

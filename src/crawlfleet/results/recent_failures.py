@@ -1,4 +1,4 @@
-"""What the place of the results failed on lately, for whoever asks how the master is."""
+"""The most recent failure of the chunk store, for the health report of the master."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Trouble:
 
     @property
     def told(self) -> str | None:
-        # Without work nobody finds out that it is over, so that an old complaint says nothing.
+        # Without calls to the chunk store no success would clear the failure, so that an old one is not reported.
         return self._told if self._clock() - self._at < REMEMBERED_S else None
 
     def note(self, told: str) -> None:

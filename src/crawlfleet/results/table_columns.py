@@ -1,7 +1,7 @@
-"""The columns of a table of items: every field of every item, found in a pass over all of them before the first row.
+"""The columns of a table of items: every field of every item, found in a pass over all items before the first row.
 
-What a column holds is decided by all its values together, so that a field that appears late, or in another type, costs
-nobody an item:
+The type of a column is decided by all its values together, so that a field that appears late, or in another type,
+loses no item:
 
     true, false                       boolean
     whole numbers of 64 bits          integer
@@ -23,7 +23,7 @@ from crawlfleet.errors import InvalidInput
 COLUMNS_MOST = 2_000
 NAMES_BYTES = 1 << 20
 ONLY_COLUMN = "_url"
-"""Of a table without any field: many readers refuse one without columns."""
+"""Column of a table without any field: many readers refuse a table without columns."""
 
 ColumnType = Literal["boolean", "integer", "number", "text"]
 Row = dict[str, Any]
@@ -33,22 +33,22 @@ _ROWS = msgspec.json.Decoder(Row)
 
 
 class Kind:
-    """Flags as plain integers: those of `enum` take longer to combine than an item takes to read."""
+    """Kinds of values as flags in plain integers: `enum` flags take longer to combine than an item takes to read."""
 
     NOTHING = 0
     BOOLEAN = 1
     INTEGER = 2
     LONG = 4
-    """A whole number that a float cannot hold exactly."""
+    """Flag of a whole number that a float cannot hold exactly."""
     NUMBER = 8
     TEXT = 16
     OTHER = 32
-    """What only JSON can hold: an object, a whole number of more than 64 bits."""
+    """Flag of a value that only JSON can hold: an object, or a whole number of more than 64 bits."""
     LIST = 64
 
 
 _LIST_SHIFT = 8
-"""The kinds of a list's elements stand above those of the field itself."""
+"""Number of bits by which the kinds of a list's elements are shifted above those of the field itself."""
 _KINDS: dict[type, int] = {
     type(None): Kind.NOTHING,
     bool: Kind.BOOLEAN,
@@ -63,11 +63,11 @@ class Column(NamedTuple):
     type: ColumnType
     is_list: bool = False
     is_plain: bool = True
-    """False: it holds values that are to be written as JSON text."""
+    """Whether no value of the column has to be written as JSON text."""
 
 
 class Columns:
-    """Grows with every batch of items."""
+    """Collector of columns, which is fed with batches of items."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, int] = {}
@@ -75,7 +75,7 @@ class Columns:
         self.items = 0
 
     def add(self, lines: bytes) -> None:
-        """Raises InvalidInput for more fields than a table may have."""
+        """Add the fields of items. Raises InvalidInput for more fields than a table may have."""
         kinds = self._kinds
         rows = rows_of(lines)
         self.items += len(rows)
@@ -88,7 +88,7 @@ class Columns:
                 kinds[name] = known | _kind(value)
 
     def found(self) -> tuple[Column, ...]:
-        """In the order in which they were first seen."""
+        """Return the columns in the order in which their fields were first seen."""
         columns = tuple(_column(name, kinds) for name, kinds in self._kinds.items())
         return columns or (Column(ONLY_COLUMN, "text"),)
 
@@ -104,7 +104,7 @@ def rows_of(lines: bytes) -> list[Row]:
 
 
 def as_text(value: object) -> str | None:
-    """For a column of text: a string as it is, nothing as nothing, everything else as JSON."""
+    """Convert a value for a text column: a string as it is, null as None, everything else as JSON."""
     if value is None or type(value) is str:
         return value
     return msgspec.json.encode(value).decode()
@@ -135,7 +135,7 @@ def _column(name: str, kinds: int) -> Column:
 
 
 def _type(kinds: int) -> ColumnType | None:
-    """None for what one type cannot hold."""
+    """Return the one type that holds all these kinds; None if there is none."""
     match kinds:
         case Kind.BOOLEAN:
             return "boolean"

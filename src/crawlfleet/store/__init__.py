@@ -1,1 +1,2 @@
-"""Truth: tables, migrations, one file per aggregate; what differs by dialect in its own folder."""
+"""The store, which holds the truth: tables, migrations and one module per aggregate; each SQL dialect has its own
+folder."""

@@ -1,7 +1,8 @@
-"""Rows by field name: a codec per table, built once from the fields of its record, and the JSON that columns hold.
+"""The row codec: rows by field name, with a codec per table built once from the fields of its record, and JSON
+columns.
 
-A field stands in the column of its name. Its type decides how it is converted: enums and booleans are stored as
-integers, bytes are bytes whatever the driver gives. A field that is a record itself stands for its own fields, which
+A field is stored in the column of its name. Its type decides how it is converted: enums and booleans are stored as
+integers, bytes are bytes whatever the driver returns. A field that is a record itself stands for its own fields, which
 are named with a dot (`timing.every_s`). Columns keep the order of the record's fields, so that a row read with
 `codec.select` becomes a record without a look-up; a batch is converted column by column.
 """
@@ -33,7 +34,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Format(NamedTuple):
-    """How a value is stored in its column; None for a value that is stored as it is."""
+    """The conversions of a value to and from its column; None for a value that is stored as it is."""
 
     write: Convert | None = None
     read: Convert | None = None
@@ -41,17 +42,18 @@ class Format(NamedTuple):
 
 class _Field(NamedTuple):
     path: str
-    """Name of the field; of a field of a field with a dot."""
+    """Name of the field; the name of a nested field has a dot."""
     format: Format
 
 
 class RecordReader(Generic[RecordT]):
-    """Makes records of rows whose values stand in the order of `names`."""
+    """A converter from rows, whose values are in the order of `names`, to records."""
 
     def __init__(
         self, record: type[RecordT], formats: Mapping[str, Format] | None = None, omitted: Collection[str] = ()
     ) -> None:
-        """`formats` are for fields whose type does not say enough; `omitted` ones are left to their defaults."""
+        """Build the reader. `formats` are for fields whose type does not determine the format; `omitted` fields are
+        left to their defaults."""
         self._record: Callable[..., RecordT] = record
         self._fields: list[_Field] = []
         parts: list[tuple[slice, Callable[..., Any]]] = []
@@ -68,7 +70,7 @@ class RecordReader(Generic[RecordT]):
             raise TypeError(f"{record.__name__} has no fields {', '.join(chosen)}")
         self.names = tuple(field.path for field in self._fields)
         self._reads = [(at, field.format.read) for at, field in enumerate(self._fields) if field.format.read]
-        # From the last to the first: the places of the others stay right.
+        # From the last to the first, so that the positions of the earlier parts stay valid.
         self._parts = parts[::-1]
 
     def from_row(self, row: Sequence[Any]) -> RecordT:
@@ -84,7 +86,7 @@ class RecordReader(Generic[RecordT]):
 
 
 class RowWriter(Generic[RecordT]):
-    """Makes rows of some columns of a table from records."""
+    """A converter from records to rows of some columns of a table."""
 
     def __init__(self, record: type[RecordT], stored: Mapping[str, _Field]) -> None:
         self.columns = tuple(stored)
@@ -109,7 +111,7 @@ class RowWriter(Generic[RecordT]):
 
 
 class RowCodec(RecordReader[RecordT], RowWriter[RecordT]):
-    """Both ways between the records of a type and the rows of a table."""
+    """A converter in both directions between the records of a type and the rows of a table."""
 
     def __init__(
         self,
@@ -120,7 +122,7 @@ class RowCodec(RecordReader[RecordT], RowWriter[RecordT]):
         formats: Mapping[str, Format] | None = None,
         omitted: Collection[str] = (),
     ) -> None:
-        """`columns` are those of fields that have another name in the table."""
+        """Build the codec. `columns` names the columns of fields that have another name in the table."""
         RecordReader.__init__(self, record, formats, omitted)
         renamed = dict(columns or {})
         stored = {renamed.pop(field.path, field.path.rpartition(".")[2]): field for field in self._fields}
@@ -132,17 +134,17 @@ class RowCodec(RecordReader[RecordT], RowWriter[RecordT]):
         self._type, self._stored = record, stored
         self.table = table
         self.select = ", ".join(stored)
-        """The list of columns for a SELECT whose rows become records."""
+        """Column list for a SELECT whose rows become records."""
         self.selected = tuple(table.columns[name] for name in stored)
-        """The same for a query of SQLAlchemy."""
+        """Columns for a SQLAlchemy query whose rows become records."""
 
     def only(self, *columns: str) -> RowWriter[RecordT]:
-        """A writer of these columns, in this order."""
+        """Make a writer of these columns, in this order."""
         return RowWriter(self._type, {column: self._stored[column] for column in columns})
 
 
 def row_writer(table: Table, record: type[RecordT], columns: Mapping[str, str]) -> RowWriter[RecordT]:
-    """A writer for a record that has more than the table keeps: the field of each column."""
+    """Make a writer for a record that has more fields than the table; `columns` gives the field of each column."""
     if unknown := columns.keys() - table.columns.keys():
         raise TypeError(f"{table.name}: no columns {', '.join(unknown)}")
     hints = _hints(record, ())
@@ -150,7 +152,7 @@ def row_writer(table: Table, record: type[RecordT], columns: Mapping[str, str]) 
 
 
 def _hints(record: Any, omitted: Collection[str]) -> dict[str, Any]:
-    """The types of a record's fields, in their order."""
+    """Return the types of a record's fields, in their order."""
     hints = get_type_hints(record)
     names = [field.name for field in fields(record)] if is_dataclass(record) else list(record._fields)
     kept = [name for name in names if name not in omitted]
@@ -164,7 +166,7 @@ def _is_record(hint: Any) -> bool:
 
 
 def _field(path: str, hint: Any, formats: dict[str, Format]) -> _Field:
-    """Takes its format out of `formats`, if there is one."""
+    """Describe a field; its format is removed from `formats`, if there is one."""
     kinds = get_args(hint) if get_origin(hint) is UnionType else (hint,)
     real = [kind for kind in kinds if kind is not type(None)]
     found = formats.pop(path, None) or _format_of_type(path, real)
@@ -191,7 +193,8 @@ def _or_none(convert: Convert | None) -> Convert | None:
 
 
 def sql_values(columns: Sequence[str], given: Mapping[str, str], source: str = "") -> str:
-    """SQL expressions in the order of `columns`: the given ones, and otherwise the column of that name in `source`."""
+    """Return SQL expressions in the order of `columns`: the given ones, and otherwise the column of that name in
+    `source`."""
     if unknown := given.keys() - set(columns):
         raise ValueError(f"no such columns: {', '.join(sorted(unknown))}")
     return ", ".join(given.get(column, f"{source}{column}") for column in columns)
@@ -214,7 +217,7 @@ def decode_events(body: bytes) -> list[EventBatch]:
 
 
 def plain(row: Sequence[object]) -> tuple[Any, ...]:
-    """Enum members as the integers they are: drivers are quicker with the real thing."""
+    """Convert enum members to plain integers, which drivers handle faster."""
     return tuple(int(value) if isinstance(value, int) else value for value in row)
 
 
@@ -228,7 +231,8 @@ def requirement(body: bytes) -> Requirement:
 
 @lru_cache(maxsize=16_384)
 def description(body: bytes) -> NodeDescription:
-    """Remembered: the leader reads those of all nodes every second, and they hardly ever change."""
+    """Decode a node description, cached: the leader reads those of all nodes every second, and they hardly ever
+    change."""
     return msgspec.json.decode(body, type=NodeDescription)
 
 
@@ -242,5 +246,5 @@ def details(body: bytes) -> Mapping[str, Any]:
 
 
 JSON = Format(encode, decode)
-"""A column of JSON."""
+"""Format of a JSON column."""
 JSON_OBJECT = Format(encode, details)

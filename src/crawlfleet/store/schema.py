@@ -1,12 +1,12 @@
-"""The tables: one description for both databases.
+"""The schema of the tables: one description for both databases.
 
     task        what was submitted; written once
     live        the narrow hot row of a task that is not final; touched by primary key, deleted when final
     done        the final row, until a person's retry moves it back; with the execution that completed it
     execution   one row per other execution that ended
 
-Everything the hot path touches is `live` and appends; history is never read by it. The partial indexes of `live` are
-what the loops ask for: ready by lane, held by node, due by time.
+The hot path touches only `live`, and appends; it never reads history. The partial indexes of `live` serve the queries
+of the loops: ready by lane, held by node, due by time.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def _id(name: str = "id", kind: TypeEngine[int] = RowId) -> Column[int]:
 
 
 def _at(name: str) -> Column[int]:
-    """An instant, or NULL."""
+    """Make a nullable column for an instant."""
     return Column(name, BigInteger, nullable=True)
 
 
 def _where(condition: str) -> dict[str, Any]:
-    """The condition of a partial index, for both databases."""
+    """Return the condition of a partial index, for both databases."""
     return {f"{dialect}_where": text(condition) for dialect in ("sqlite", "postgresql")}
 
 
@@ -129,15 +129,15 @@ done = Table(
     _at("started_at"),
     _big("ended_at"),
     _text("reason", nullable=True),
-    # Of the execution that completed the task, which has no other row: one row less to write for nearly every task.
-    # NULL where the task ended otherwise.
+    # Columns of the execution that completed the task, which has no other row: one row less to write for nearly every
+    # task. NULL where the task ended otherwise.
     _big("session", nullable=True),
     Column("result", LargeBinary, nullable=True),
     Column("metrics", LargeBinary, nullable=True),
     _big("group_id", nullable=True),
-    # Completed tasks are the bulk, and the newest of them are found by id; the others are searched for.
+    # Completed tasks are the bulk, and the newest of them are found by id; the other statuses are searched for.
     Index("ix_done_status", "status", "id", **_where(_NOT_COMPLETED)),
-    # What a group's progress shows first and its retry opens again.
+    # The members that a group's progress shows first and its retry opens again.
     Index(
         "ix_done_group",
         "group_id",
@@ -168,7 +168,7 @@ execution = Table(
     Index(None, "task"),
 )
 
-# An execution that was asked to make room, and for which task.
+# Executions that were recalled for a preemption, and the tasks that wait for their slots.
 preemption = Table(
     "preemption",
     metadata,
@@ -183,7 +183,7 @@ preemption = Table(
     Index(None, "at"),
 )
 
-# Only while a task is parked: what it waits for, and until when.
+# A row exists only while a task is parked: what it waits for, and until when.
 parking = Table(
     "parking",
     metadata,
@@ -202,12 +202,13 @@ dependency = Table(
     metadata,
     _id("parent", BigInteger()),
     _id("child", BigInteger()),
-    # Of model.flow.Edge: 0 for tasks that are in no flow.
+    # A value of model.flow.Edge; 0 for tasks that are in no flow.
     _small("kind", server_default=text("0")),
     Index(None, "child"),
 )
 
-# Only tasks of flows have a row here: steps with what decides about them, and the items that a step fanned out into.
+# Only tasks of flows have a row here: steps with the spec by which they are decided, and the items that a step fanned
+# out into.
 flow_step = Table(
     "flow_step",
     metadata,
@@ -251,7 +252,7 @@ task_group = Table(
     Index(None, "project", "id"),
 )
 
-# One crawl over many nodes; it is a group, and has the group's id.
+# A crawl over many nodes; it is a group, and has the group's id.
 crawl = Table(
     "crawl",
     metadata,
@@ -272,21 +273,21 @@ crawl = Table(
     _at("started_at"),
     _at("finished_at"),
     _text("stopped_by", nullable=True),
-    # Two instants and the pages there were: the rate of late is counted from the older one.
+    # Two instants with the number of pages at each: the recent rate is counted from the older one.
     _big("older_at"),
     _big("older_pages"),
     _big("newer_at"),
     _big("newer_pages"),
-    # When it was last told how far it is.
+    # Instant of the last progress event.
     _big("told_at", server_default=text("0")),
-    # Against the earlier crawl that it names.
+    # Counts in comparison with the earlier crawl that the crawl names.
     _big("pages_new", server_default=text("0")),
     _big("pages_changed", server_default=text("0")),
     _big("pages_unchanged", server_default=text("0")),
     _big("pages_gone", server_default=text("0")),
 )
 
-# URLs a crawl knows, by hash: one narrow insert each, and never touched again.
+# URLs that a crawl knows, by hash: one narrow insert each, never changed afterwards.
 crawl_seen = Table(
     "crawl_seen",
     metadata,
@@ -295,7 +296,7 @@ crawl_seen = Table(
     sqlite_with_rowid=False,
 )
 
-# URLs to visit, many in a row.
+# URL batches: URLs to visit, many in one row.
 crawl_chunk = Table(
     "crawl_chunk",
     metadata,
@@ -321,10 +322,10 @@ crawl_chunk = Table(
     ),
 )
 
-# Tasks whose rows are gone and whose chunks (files, or objects) are still to be removed.
+# Tasks whose rows are deleted and whose chunks (files, or objects) are still to be removed.
 chunk_removal = Table("chunk_removal", metadata, _id("task"))
 
-# Found by a key made of project, shop and the shop's own id.
+# A product is found by a key made of project, shop and the shop's own id.
 product = Table(
     "product",
     metadata,
@@ -366,12 +367,12 @@ product_change = Table(
     _big("execution"),
 )
 
-# What nodes with proxy pools report of them, for people.
+# What nodes with proxy pools report about them, for people.
 node_proxies = Table(
     "node_proxies", metadata, _id("node"), Column("body", LargeBinary, nullable=False), _big("reported_at")
 )
 
-# Cookies that outlive executions, as JSON: secrets, and shown to no one but executions of their project.
+# Cookies that outlive executions, as JSON: they are secrets, shown only to executions of their project.
 cookie_jar = Table(
     "cookie_jar",
     metadata,
@@ -382,7 +383,7 @@ cookie_jar = Table(
     Index(None, "changed_at"),
 )
 
-# Under the status with which members ended, or 0 for those that have not.
+# Counted under the status with which members ended, or 0 for members that have not ended.
 group_counter = Table(
     "group_counter",
     metadata,
@@ -421,7 +422,7 @@ lane = Table(
     _big("requirement_id"),
     _text("task_type"),
     Column("requirement", LargeBinary, nullable=False),
-    # The sweep that found no task in it, or 0: see store.tasks.lane_removal.
+    # The number of the sweep that found no task in the lane, or 0: see store.tasks.lane_removal.
     _big("unused_mark", server_default=text("0")),
 )
 
@@ -434,7 +435,7 @@ queue = Table(
     _small("is_lifo", server_default=text("0")),
 )
 
-# Those that somebody described. A fence is another one after every change of quotas and every assignment by hand.
+# The projects that were configured. The fence changes with every change of quotas and every assignment by hand.
 project = Table(
     "project",
     metadata,
@@ -445,11 +446,11 @@ project = Table(
     Column("version", Integer, nullable=False),
     _big("fence"),
     _big("changed_at"),
-    # It has daily quotas: its executions are told to count what they fetch.
+    # Whether the project has daily quotas: then its executions receive the order to count what they fetch.
     _small("is_metered", server_default=text("0")),
 )
 
-# What of a project's day is granted and has not come back: used, or in the hands of executions.
+# The amounts of a project's day that are granted and were not returned: used, or held by executions.
 day_use = Table(
     "day_use",
     metadata,
@@ -459,7 +460,7 @@ day_use = Table(
     _big("bytes"),
 )
 
-# What an execution was granted: of the day it was granted something last, and in all.
+# The amounts that an execution was granted: on the day of its last grant, and in all.
 day_slice = Table(
     "day_slice",
     metadata,
@@ -518,10 +519,10 @@ lease = Table(
     Column("lease_ms", Integer, nullable=False),
     _at("renewed_at"),
     Column("measurement", LargeBinary, nullable=True),
-    # What the session said of target hosts with its last renewal, and the newest version of what it is granted.
+    # What the session reported about target hosts with its last renewal, and the newest version of its grants.
     Column("hosts", LargeBinary, nullable=True),
     _big("granted", nullable=True),
-    # The number of the session in which the node said that it leaves: a later session begins anew.
+    # The number of the session in which the node reported that it leaves: a later session begins anew.
     _big("departing", server_default=text("0")),
 )
 
@@ -534,7 +535,7 @@ heartbeat = Table(
     Index(None, "at"),
 )
 
-# The term is the key: on PostgreSQL a batch of the leader share-locks the key, which a beat does not touch and a
+# The term is the key: on PostgreSQL a batch of the leader share-locks the key, which a beat does not change and a
 # successor's new term does.
 leader = Table("leader", metadata, _id("term"), _text("holder"), _big("beats"), _big("since_at"))
 
@@ -548,7 +549,7 @@ id_slot = Table(
     Column("slot", SmallInteger, primary_key=True, autoincrement=False),
     _big("boot"),
     _big("until"),
-    # The order in which slots were last used: wall clocks of masters may differ.
+    # The order in which slots were last used; not an instant, since wall clocks of masters may differ.
     _big("turn"),
 )
 
@@ -587,7 +588,7 @@ counter_delta = Table(
     _big("n"),
 )
 
-# What there is one of in the whole installation: its id, where its results are.
+# Values that exist once in the whole installation: its id, where its results are.
 installation = Table("installation", metadata, Column("key", Text, primary_key=True), _text("value"))
 
 token = Table(
@@ -629,12 +630,12 @@ task_type = Table(
     Column("version", Integer, nullable=False),
     Column("body", LargeBinary, nullable=False),
     _big("changed_at"),
-    # The node that may change it, -1 for masters, 0 for none yet.
+    # The node that may change the task type, -1 for masters, 0 for none yet.
     _big("owner", server_default=text("0")),
     _big("revision", server_default=text("0")),
 )
 
-# Rates in thousandths of a request a second.
+# Rates are in thousandths of a request per second.
 host = Table(
     "host",
     metadata,
@@ -656,7 +657,7 @@ host = Table(
     _at("counted_at"),
 )
 
-# A session's part of a host's budget; the leader writes it, and numbers the rows.
+# The grant of a session, its part of a host's budget; the leader writes the rows, and numbers them.
 host_share = Table(
     "host_share",
     metadata,
@@ -678,7 +679,7 @@ host_share = Table(
     Index(None, "host"),
 )
 
-# For the leader, which takes each row once.
+# Notes about hosts for the leader, which takes each row once.
 host_news = Table(
     "host_news",
     metadata,
@@ -689,10 +690,10 @@ host_news = Table(
     _big("node", nullable=True),
 )
 
-# The newest batch of figures that was taken of a node.
+# The number of the newest batch of figures that was accepted from a node.
 host_told = Table("host_told", metadata, _id("node"), _big("session"), _big("number"))
 
-# One row for each batch; the leader folds and deletes it.
+# One row for each batch of figures; the leader folds and deletes it.
 host_delta = Table(
     "host_delta",
     metadata,
@@ -702,7 +703,7 @@ host_delta = Table(
     Column("node", BigInteger),
 )
 
-# What was counted of a host: in a minute, in an hour (`at` is when it began), or in all (both 0).
+# The figures of a host: in a minute, in an hour (`at` is its start), or in all (`span_s` and `at` are 0).
 host_figure = Table(
     "host_figure",
     metadata,
@@ -715,7 +716,7 @@ host_figure = Table(
     Index(None, "span_s", "at"),
 )
 
-# Every version is kept: who changed what, and when.
+# Every version is kept, with who changed it and when.
 cluster_config = Table(
     "cluster_config",
     metadata,
@@ -788,7 +789,7 @@ schedule = Table(
     Index(None, "project", "id"),
 )
 
-# The key is what keeps a tick from being fired twice, whatever else goes wrong.
+# The primary key keeps a tick from being fired twice, whatever else goes wrong.
 tick = Table(
     "tick",
     metadata,

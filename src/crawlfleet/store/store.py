@@ -1,4 +1,4 @@
-"""The store over an engine: all aggregates together."""
+"""The store over an engine: all aggregates in one class."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from crawlfleet.ports.task_store import Accepted, SubmissionAnswer
 from crawlfleet.store import schema
 from crawlfleet.store.row_codec import RowCodec, encode, plain, sql_values
 
-# Called `group` everywhere but in SQL, where that is a word of the language.
+# The field is called `group` everywhere but in SQL, where that is a keyword.
 LIVE = RowCodec(schema.live, LiveTask, columns={"group": "group_id"})
 DONE = RowCodec(schema.done, FinalTask, columns={"group": "group_id"})
 LIVE_COLUMNS, DONE_COLUMNS = LIVE.columns, DONE.columns
@@ -45,7 +45,7 @@ class ExecutionRow(NamedTuple):
     ended_at: Instant
     error: int | None
     message: str | None
-    """Of the failure, or why it ended otherwise."""
+    """Message of the failure, or why the execution ended otherwise."""
     is_permanent: int
     result: bytes | None
     metrics: bytes | None
@@ -70,7 +70,8 @@ DEAD_LETTER_COLUMNS = DeadLetterRow._fields
 
 
 def new_live_values(**given: str) -> str:
-    """SQL expressions of a new pending row of `live`: the given ones, and otherwise the constants of `LiveTask.new`."""
+    """Return SQL expressions of a new pending row of `live`: the given ones, and otherwise the constants of
+    `LiveTask.new`."""
     constants = zip(LIVE_COLUMNS, plain(LiveTask.new(0, 0, 0)), strict=True)
     return sql_values(
         LIVE_COLUMNS, {name: "NULL" if value is None else str(value) for name, value in constants} | given
@@ -78,7 +79,8 @@ def new_live_values(**given: str) -> str:
 
 
 def completed_values(source: str, **given: str) -> str:
-    """SQL expressions of the row of `done` that a completed row of `live` becomes, with its execution's columns."""
+    """Return SQL expressions of the row of `done` that a completed row of `live` becomes, with its execution's
+    columns."""
     status = {"status": f"{TaskStatus.COMPLETED:d}", "reason": "NULL"}
     return sql_values(COMPLETED_COLUMNS, status | given, source)
 
@@ -95,7 +97,7 @@ def failure(error: int | None, message: str | None, is_permanent: int) -> Failur
 
 
 def kept_in_done(where: str = "TRUE") -> str:
-    """Executions that completed their task, as rows of `execution`."""
+    """Return the SELECT of the executions that completed their task, as rows of `execution`."""
     kept = {
         "id": "execution",
         "task": "id",

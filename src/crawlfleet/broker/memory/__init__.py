@@ -1,4 +1,4 @@
-"""The broker of one process: as fast as a dictionary, and gone with it."""
+"""The in-memory broker of one process: it is as fast as a dictionary, and its content is lost with the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of the memory broker, together."""
+"""The memory broker, composed of its parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GENERATION_BITS = 64
 
 
 class MemoryBroker:
-    """For one master; in the simulation several share the object, as they would share a server."""
+    """Broker for one master; in the simulation several masters share the object, as they would share a Redis server."""
 
     def __init__(self, window: int = 2_000, total: int = 200_000, rng: random.Random | None = None) -> None:
         self._rng = rng or random.Random()
@@ -33,7 +33,7 @@ class MemoryBroker:
         return self._generation
 
     async def empty(self) -> None:
-        """For tests: forget everything at once, as a server does that is flushed. Who waits goes on waiting."""
+        """Forget everything at once, as a flushed Redis server does, for tests. Waiting callers go on waiting."""
         self.ready.forget()
         self.signals.forget()
         self.freed.forget()
@@ -43,7 +43,7 @@ class MemoryBroker:
         self._generation = self._new_generation()
 
     async def close(self) -> None:
-        """Nothing: one master that stops must not take the hints of the others with it."""
+        """Do nothing: a master that stops must not remove the hints of the other masters."""
 
     def _new_generation(self) -> str:
         return f"{self._rng.getrandbits(_GENERATION_BITS):016x}"

@@ -1,4 +1,4 @@
-"""How far the event log goes."""
+"""The highest announced number of the event log, in memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class MemoryEventFan:
         self._last = 0
 
     async def announce(self, number: int) -> None:
-        # Around a change of leader two relays may announce in either order.
+        # The maximum: around a change of leader two relays may announce in either order.
         self._last = max(self._last, number)
 
     async def last_announced(self) -> int:

@@ -1,4 +1,4 @@
-"""Slots that became free, until the leader asks."""
+"""The feed of freed slots, kept in memory until the leader reads it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _KEPT = 100_000
 
 
 class MemoryFreedFeed:
-    """Bounded: while nobody leads, the oldest fall out, and the next leader counts for itself."""
+    """A bounded feed of freed slots: while there is no leader, the oldest entries are dropped, and the next leader
+    counts the slots itself."""
 
     def __init__(self, kept: int = _KEPT) -> None:
         self._freed: deque[tuple[NodeId, ExecutionId]] = deque(maxlen=kept)

@@ -1,4 +1,4 @@
-"""The newest measurement of each node."""
+"""The newest measurement of each node, in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far running executions are."""
+"""The progress of running executions, in memory."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""Windows over the lanes of ready tasks.
+"""The ready index in memory: windows over the lanes of ready tasks.
 
-What makes it subtle is that three parties meet here without a lock: masters offer ids after their commit, the leader
-takes them, and the leader reads the head of a lane from the store and brings it some time after it has read.
+It is subtle because three parties work on it without a lock: masters offer ids after their commit, the leader takes
+them, and the leader reads the head of a lane from the store and refills the window some time after that read.
 
-- A window is the oldest part of its lane without a gap. So a deep window takes no id beyond its last one, even when
-  it has room: older ones that were dropped before would be overtaken.
-- What is dropped between the leader's reading and its `refill` is not in what it read. Such ids are remembered in
-  `beyond`; a refill that found the end of the lane adds them, and one that cannot know all of them stays deep.
-- What was taken between the reading and the `refill`, or is being placed and still pending in the store, would come
-  back with the refill. It is remembered for some seconds, and not longer: an id that is ready again though its offer
-  was lost must not be hidden for good.
+- A window is the oldest part of its lane, without a gap. So a deep window takes no id beyond its last one, even when
+  it is not full: ids that were dropped before, and are older, would be overtaken.
+- Ids that are dropped between the leader's read and its `refill` are not in what it read. They are remembered in
+  `beyond`; a refill that reached the end of the lane adds them, and one that cannot know all of them stays deep.
+- Ids that were taken between the read and the `refill`, or that are being placed and are still pending in the store,
+  would come back with the refill. They are remembered for some seconds, and not longer: an id that is ready again
+  although its offer was lost must not be hidden for good.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from crawlfleet.ports.broker import Window
 TAKEN_KEPT_S = 5.0
 _TAKEN_KEPT = 100_000
 _FEW = 8
-"""So many ids are inserted one by one; more are merged."""
+"""Largest number of ids that are inserted one by one; a longer list is merged."""
 
 
 class MemoryReadyIndex:
@@ -104,7 +104,7 @@ class MemoryReadyIndex:
         self._size = 0
 
     def _lane(self, lane_id: LaneId) -> _Lane:
-        """To be changed."""
+        """Return the lane, created if it is missing, and mark it as changed."""
         self._changed.add(lane_id)
         lane = self._lanes.get(lane_id)
         if lane is None:
@@ -116,7 +116,7 @@ class MemoryReadyIndex:
             del self._lanes[lane_id]
 
     def _shrink(self) -> None:
-        """Keep the bound over all lanes: the fullest give up their newest, down to one level."""
+        """Enforce the limit over all lanes: the fullest lanes drop their newest ids, down to one common level."""
         excess = self._size - self._total
         if excess <= 0:
             return
@@ -138,12 +138,12 @@ class _Lane:
         self.window: list[TaskId] = []
         self.is_deep = False
         self.beyond: set[TaskId] = set()
-        """Dropped since the last refill, the oldest of them; only while deep."""
+        """Ids dropped since the last refill, the oldest of them; filled only while the lane is deep."""
         self.reach: TaskId | None = None
-        """The last one in `beyond` when it could not keep all: later ones are not known."""
+        """Last id of `beyond` when it could not hold all dropped ids (later ones are not known), otherwise None."""
 
     def add(self, tasks: list[TaskId], limit: int) -> None:
-        """Sorted ids, into their places."""
+        """Insert sorted ids at their positions in the window."""
         window = self.window
         if self.is_deep:
             reach = bisect_right(tasks, window[-1]) if window else 0
@@ -170,7 +170,7 @@ class _Lane:
         if is_deep and heads:
             ends.append(max(heads))
         if ends:
-            # What else the store has after that is not known: keep no gap.
+            # Which ids the store has after that end is not known: cut there, so that the window has no gap.
             del window[bisect_right(window, min(ends)) :]
         self.is_deep = is_deep or self.reach is not None or len(window) > limit
         self.beyond, self.reach = set(), None
@@ -182,7 +182,7 @@ class _Lane:
         del self.window[keep:]
 
     def discard(self, task: TaskId) -> int:
-        """How many ids the window lost: one or none."""
+        """Remove an id, and return how many ids the window lost: one or none."""
         self.beyond.discard(task)
         place = bisect_left(self.window, task)
         if place == len(self.window) or self.window[place] != task:
@@ -200,7 +200,7 @@ class _Lane:
 
 
 class _Taken:
-    """Ids taken in the last seconds: two sets, of which the older is dropped at each turn."""
+    """The ids taken within the last seconds, in two sets, of which the older is dropped at each rotation."""
 
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time
@@ -243,7 +243,7 @@ def _shown(lane_id: LaneId, lane: _Lane | None) -> Window:
 
 
 def _water_level(sizes: Sequence[int], excess: int) -> tuple[int, int]:
-    """The level that the fullest lanes come down to, and how many of them may keep one more than that."""
+    """Compute the level to which the fullest lanes are cut, and how many of them may keep one id more than that."""
     freed = 0
     for count, size in enumerate(sizes, start=1):
         below = sizes[count] if count < len(sizes) else 0

@@ -1,4 +1,4 @@
-"""Wake-ups between the tasks of one event loop."""
+"""Wake-up signals between the asyncio tasks of one event loop."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class MemorySignals:
         try:
             return await waiter
         except asyncio.CancelledError:
-            # The signal reached somebody who no longer listens: it belongs to the next who asks.
+            # The signal reached a waiter that was cancelled: it is kept for the next caller that waits.
             if _was_woken(waiter):
                 self._keep(topic)
             raise
@@ -50,7 +50,7 @@ class MemorySignals:
         self._kept.clear()
 
     def topics(self) -> set[str]:
-        """Topics that take room, for tests."""
+        """Return the topics that take memory; for tests only."""
         return self._waiting.keys() | self._kept.keys()
 
     def _keep(self, topic: str) -> None:

@@ -1,4 +1,4 @@
-"""The broker of many masters, on one Redis. When it is away, each master works on hints of its own."""
+"""The broker of many masters, on one Redis. While Redis is away, each master works with hints of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of the Redis broker, together, and what happens when Redis goes and comes."""
+"""The Redis broker, composed of its parts, and what it does when Redis is lost or comes back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXECUTIONS_SHOWN = 10_000
 
 
 class RedisBroker:
-    """For many masters. Each holds two connections: one to ask, one to listen."""
+    """Broker for many masters. Each master holds two connections: one for commands, one for subscriptions."""
 
     def __init__(self, link: Link, *, window: int, total: int, taken_kept_s: float) -> None:
         self._link = link
@@ -47,8 +47,8 @@ class RedisBroker:
         taken_kept_s: float = TAKEN_KEPT_S,
         on_change: OnChange | None = None,
     ) -> Self:
-        """Raises ConfigError for a Redis of another installation or a wrong password. One that is away is waited for in
-        the background."""
+        """Connect the broker of an installation. Raises ConfigError for a Redis of another installation or a wrong
+        password; a Redis that is away is awaited in the background."""
         broker = cls(Link(url, installation, on_change), window=window, total=total, taken_kept_s=taken_kept_s)
         await broker._link.start(broker._switch)
         return broker
@@ -63,7 +63,7 @@ class RedisBroker:
         return None if state.is_up else f"Redis is away since {to_text(state.since)}: {state.last_error}"
 
     async def is_up(self) -> bool:
-        """Asks it."""
+        """Send a command to Redis, and return whether it answers."""
         try:
             await self._link.ask("PING")
         except Away:
@@ -88,5 +88,5 @@ class RedisBroker:
         if is_up:
             await self.freed.pass_on()
         if not is_first:
-            # The leader has another index to fill: let it look at once.
+            # The leader has another ready index to fill: wake it, so that it looks at the store at once.
             await self._local.signals.wake([LOOK, LEADER])

@@ -1,12 +1,13 @@
-"""The link of one master to Redis: up, or away and on the way back. Nothing of Redis's troubles gets past it.
+"""The link of one master to Redis: it is up, or away and reconnecting. No error of Redis gets past it.
 
 While it is up, calls go through a `Pipe`. The first call that fails, is refused or is not answered in time ends that:
-every waiting call is told `Away` at once, and so is every later one, without a wait, until the keeper has connected
-again, seen that this Redis is ours and that it can be written to, and subscribed. All of that is done before the link
-is up, so that a Redis that is loading, full, or a mere replica stays away instead of coming and going.
+every waiting call gets `Away` at once, and so does every later one, without a wait, until the keeper has connected
+again, has checked that this Redis belongs to the installation and can be written to, and has subscribed. All of that
+is done before the link is up, so that a Redis that is loading, full, or only a replica stays away instead of
+alternating between up and away.
 
-The generation is a word in Redis that is gone with its data. A master that was away makes a new one when it is back:
-what it offered meanwhile is in no index, and the leader should look at the store again.
+The generation is a value in Redis that is lost with the data of Redis. A master that was away writes a new one when it
+is back: the ids it offered meanwhile are in no index, and the leader should read the store again.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from crawlfleet.errors import ConfigError, Unavailable
 from crawlfleet.model.instants import Instant
 
 KEPT_S = 3_600
-"""How long a key lives that nobody touches."""
+"""Lifetime of a key that no master touches."""
 CLAIMED_S = 7 * 86_400
-"""How long a Redis belongs to an installation that does not use it."""
+"""Lifetime of an installation's claim on a Redis that it does not use."""
 BEAT_S = 1.0
 STEADY_S = 5.0
-"""A link that held for so long is tried again at once when it breaks; one that comes and goes is not."""
+"""Uptime after which a broken link is tried again at once; a link that was up for less backs off."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
 
 OWNER_KEY = "crawlfleet:owner"
@@ -49,7 +50,7 @@ OnChange = Callable[[bool, str], None]
 
 
 class Away(Unavailable):
-    """Use the local one instead. It never leaves the broker."""
+    """Redis is away, and the caller uses the local part instead. This error never leaves the broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class LinkState:
     is_up: bool
     since: Instant
     last_error: str = ""
-    """The newest one, also when it is over."""
+    """Message of the newest error, also when it is over."""
 
 
 class Link:
@@ -75,16 +76,16 @@ class Link:
         self.state = LinkState(False, _now())
 
     def key(self, name: str) -> str:
-        # The braces keep all keys of an installation together on a cluster of Redis servers.
+        # The braces (a hash tag) keep all keys of an installation on one server of a Redis Cluster.
         return f"crawlfleet:{{{self._installation}}}:{name}"
 
     def on_message(self, channel: str, handler: Handler) -> None:
-        """Before `start`."""
+        """Set the handler of a channel; to be called before `start`."""
         self._handlers[channel] = handler
 
     async def start(self, switch: Switch) -> None:
-        """Returns when it was tried once. A Redis of somebody else is refused, and so is a wrong password; one that is
-        away is waited for."""
+        """Start the keeper, and return after its first attempt. A Redis of another installation and a wrong password
+        are refused; a Redis that is away is awaited in the background."""
         self._switch = switch
         self._keeper = asyncio.create_task(self._keep(), name="redis link")
         try:
@@ -109,7 +110,7 @@ class Link:
         return await self._in_use().ask(*command)
 
     def tell(self, *command: Word) -> None:
-        """Without waiting for the answer; nothing when it is away."""
+        """Send a command without waiting for the answer; do nothing while Redis is away."""
         if self._pipe is not None:
             self._pipe.tell(*command)
 
@@ -117,7 +118,7 @@ class Link:
         return await self._in_use().run(script, key, *arguments)
 
     def send(self, script: Script, key: str, *arguments: Word) -> None:
-        """Run it without waiting for the answer; nothing when it is away."""
+        """Run a script without waiting for the answer; do nothing while Redis is away."""
         if self._pipe is not None:
             self._pipe.send(script, key, *arguments)
 
@@ -144,12 +145,12 @@ class Link:
                 await self._go_away(exc)
             if time.monotonic() - began >= STEADY_S:
                 pause_s = _FIRST_PAUSE_S
-            # Masters that lost it together need not come back together.
+            # The pause is random, so that masters that lost Redis together do not reconnect together.
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _hold(self) -> None:
-        """From the first connection to its loss, which is raised."""
+        """Hold the link from the first connection to its loss, which is raised."""
         async with asyncio.timeout(CONNECT_S) as limit, self._dial.connections(2) as (commands, messages):
             await self._greet(commands)
             listener = Listener(messages, self._handlers)
@@ -175,7 +176,7 @@ class Link:
         await ask(connection, generation, *(("SCRIPT", "LOAD", script.source) for script in scripts.ALL))
 
     async def _beat(self, pipe: Pipe, listener: Listener) -> None:
-        """Finds out that it is gone or somebody else's while nobody asks for anything, and renews the claim."""
+        """Renew the claim at every beat, and detect a lost or foreign Redis even while no caller sends a command."""
         while True:
             await asyncio.sleep(BEAT_S)
             await listener.ping()
@@ -222,7 +223,8 @@ class Link:
         self._has_tried.set()
 
     def _break_off(self) -> None:
-        """Not before the local index is empty: whoever waited goes on with that."""
+        """End the waiting calls with `Away`. Call it only after the local index was emptied: their callers go on with
+        it."""
         pipe, self._pipe = self._pipe, None
         if pipe is not None:
             pipe.break_off(Away)

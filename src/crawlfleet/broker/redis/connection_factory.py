@@ -1,4 +1,4 @@
-"""The way to one Redis: its address, new connections to it, and in what words it failed."""
+"""The access to one Redis: its address, new connections to it, and its failures in words for people."""
 
 from __future__ import annotations
 
@@ -26,53 +26,55 @@ Word = bytes | str | int | float
 Command = Sequence[Word]
 
 CONNECT_S = 2.0
-"""Connections are made in the background: nobody's call waits for one."""
+"""Timeout for making a connection. It happens in the background: no caller's command waits for it."""
 
 
 class Dial:
     def __init__(self, url: str) -> None:
         self.shown = _without_secrets(url)
         try:
-            # RESP2: everything used here is in it, and subscriptions are read as plainly as answers.
+            # RESP2 has everything that is used here, and its subscriptions are read in the same way as its answers.
             self._pool = ConnectionPool.from_url(url, socket_connect_timeout=CONNECT_S, protocol=2)
         except ValueError as exc:
             raise ConfigError(f"broker: {self.shown} is not an address of a Redis: {exc}") from exc
 
     @asynccontextmanager
     async def connections(self, count: int) -> AsyncIterator[list[AbstractConnection]]:
-        """Not taken from the pool, which only knows how to make them: each of them has one owner until it breaks."""
+        """Open connections, and close them at the end. The pool only supplies the parameters: each connection has one
+        owner until it breaks."""
         pool = self._pool
         made: list[Any] = [pool.connection_class(**pool.connection_kwargs) for _ in range(count)]
         transports: list[asyncio.WriteTransport] = []
         try:
             for connection in made:
-                # Neither an idle pipe nor a silent channel is a fault, whatever the address asks for.
+                # Neither an idle pipe nor a silent channel is a fault, whatever timeout the address sets.
                 connection.socket_timeout = None
                 await connection.connect()
                 transports.append(connection._writer.transport)
             yield made
         finally:
-            # A server that hangs never takes what is still to be written, and a polite close would wait for that.
+            # A server that hangs never reads what is still to be written, and an orderly close would wait for that.
             for transport in transports:
                 transport.abort()
             for connection in made:
                 await connection.disconnect(nowait=True)
 
     def other_database(self) -> str:
-        """For a hint: the same server, the next database."""
+        """Return the address of the next database on the same server, for a hint to the user."""
         path = urlsplit(self.shown).path.strip("/")
         number = int(path) + 1 if path.isdigit() else 1
         return urlsplit(self.shown)._replace(path=f"/{number}").geturl()
 
     def mistake(self, exc: BaseException) -> ConfigError | None:
-        """What no waiting mends, when it is met at the start: somebody has to change a setting."""
+        """Return the error that no waiting mends if it is met at the start, because a setting is wrong; otherwise
+        None."""
         if isinstance(exc, ConfigError):
             return exc
         is_number = isinstance(exc, ResponseError) and "db index" in str(exc).lower()
         return ConfigError(f"broker: {self.reason(exc)}") if is_number or isinstance(exc, AuthenticationError) else None
 
     def reason(self, exc: BaseException) -> str:
-        """One line for people: what is wrong with it."""
+        """Describe the failure in one line for people."""
         match exc:
             case ConfigError():
                 return str(exc)
@@ -102,7 +104,7 @@ class Dial:
 
 
 async def ask(connection: AbstractConnection, *commands: Command) -> list[Any]:
-    """Send them together, and read the answers."""
+    """Send the commands together, and return their answers."""
     await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
     return [await connection.read_response() for _ in commands]
 

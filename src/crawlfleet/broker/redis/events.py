@@ -1,6 +1,6 @@
-"""How far the event log goes: told to every master as it grows, so that asking costs nothing.
+"""The highest announced number of the event log, published to every master as it grows, so that reading it is free.
 
-Nothing of it is kept in Redis: a master that comes later learns it with the next event, or from the store.
+Redis stores none of it: a master that subscribes later learns the number with the next event, or from the store.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Slots that became free on any master, until the leader asks."""
+"""The feed of slots that became free on any master, kept in Redis until the leader reads it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from crawlfleet.broker.redis.id_packing import pack, unpack
 from crawlfleet.model.ids import ExecutionId, NodeId
 
 _AT_ONCE = 5_000
-"""Pairs in one call: Lua passes fewer than 8,000 arguments at once, and no single answer should take long."""
+"""Largest number of pairs in one call: Lua passes fewer than 8,000 arguments at once, and no answer should take long.
+"""
 
 Freed = tuple[NodeId, ExecutionId]
 
@@ -43,7 +44,8 @@ class RedisFreedFeed:
         return taken
 
     async def pass_on(self) -> None:
-        """Redis is back: what was freed here meanwhile is for a leader that may be elsewhere."""
+        """Post the slots that were freed here while Redis was away: they are for a leader that may be on another
+        master."""
         for packed in _packed(await self._local.take_all()):
             self._link.send(scripts.POST_FREED, self._key, self._kept, KEPT_S, packed)
 

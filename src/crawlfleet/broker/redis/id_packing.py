@@ -1,4 +1,4 @@
-"""Ids on their way to and from Redis: sixteen hex digits each, as people see them, in one string for the whole batch.
+"""Packing of ids for Redis: sixteen hex digits each, as people see them, in one string for the whole batch.
 
 One long argument costs both sides a fraction of thousands of short ones, and hex digits of one width sort like ids.
 Negated ids stand for lanes that are last in first out; among themselves they sort the same way.
@@ -21,5 +21,5 @@ def unpack(packed: bytes) -> tuple[int, ...]:
 
 
 def unhex(digits: bytes) -> int:
-    """One id."""
+    """Decode one id."""
     return int.from_bytes(bytes.fromhex(digits.decode("ascii")), "big", signed=True)

@@ -1,4 +1,4 @@
-"""What other masters say, on a connection of its own: one that listens may not ask."""
+"""The subscriber for messages of other masters. It has its own connection: a subscribed one takes no commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Listener:
         self._has_heard = True
 
     async def subscribe(self) -> None:
-        """Returns when it is certain to hear whatever is said from now on."""
+        """Subscribe, and return when every message published from now on is certain to arrive."""
         await self._connection.send_command("SUBSCRIBE", *self._handlers, check_health=False)
         for _ in self._handlers:
             await self._connection.read_response()
@@ -31,7 +31,7 @@ class Listener:
                 await self._handlers[channel](message)
 
     async def ping(self) -> None:
-        """Called at every beat: a connection that died silently has not even answered the ping before."""
+        """Send a ping at every beat. Raises when the one before was not answered: the connection died silently."""
         if not self._has_heard:
             raise RedisTimeoutError("the subscribed connection is silent")
         self._has_heard = False

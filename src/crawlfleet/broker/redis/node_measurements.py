@@ -1,6 +1,7 @@
-"""The newest measurement of each node, whichever master it speaks to.
+"""The newest measurement of each node, whichever master it syncs with.
 
-Nodes speak often and screens look seldom: what nodes say is gathered for a moment, and costs a sync no round trip.
+Nodes report often and people look seldom: measurements are batched for a fraction of a second, and cost a sync no
+round trip.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from crawlfleet.model.node import Measurement
 GATHER_S = 0.2
 FRESH_S = 300.0
 _AT_ONCE = 2_000
-"""Nodes in one script call: Lua passes fewer than 8,000 arguments at once."""
+"""Largest number of nodes in one script call: Lua passes fewer than 8,000 arguments at once."""
 
 
 class _Seen(msgspec.Struct, array_like=True):
     at: float
-    """Unix seconds of the master that heard it: compared in minutes only."""
+    """Unix seconds by the clock of the master that received the measurement; compared in minutes only."""
     measurement: Measurement
 
 
@@ -86,7 +87,7 @@ class RedisLiveBoard:
 
 
 def _decoded(value: bytes) -> _Seen | None:
-    """What another version of ours wrote may not be readable."""
+    """Decode a measurement; None for one that another version of crawlfleet wrote and this one cannot read."""
     try:
         return _decode(value)
     except msgspec.DecodeError:

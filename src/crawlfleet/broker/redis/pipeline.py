@@ -1,10 +1,10 @@
-"""The commands of all callers over one connection: in order, any number of them on the way at once.
+"""The pipeline that sends the commands of all callers over one connection, in order, any number of them under way.
 
-What is asked in one turn of the loop leaves in one piece, so a thousand syncing nodes cost a few writes. One order for
-everything also means that a signal never arrives before the hint it speaks of.
+Commands queued in one turn of the event loop leave in one write, so a thousand syncing nodes cost a few writes. One
+order for all commands also means that a signal never arrives before the hint it refers to.
 
-An error in an answer (no memory, a replica, a missing right) is the end of the connection: whatever the reason, this
-Redis cannot be used now, and its state says why.
+An error in an answer (no memory, a replica, a missing right) ends the connection: whatever the reason, this Redis
+cannot be used now, and the state of the link gives the reason.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Call:
     script: Script | None
     answer: asyncio.Future[Any] | None
     tick: int
-    """When it was asked."""
+    """Tick of `Pipe._watch` at which the call was queued."""
 
 
 class Pipe:
@@ -46,7 +46,7 @@ class Pipe:
         return await self._queue(command, None, asyncio.get_running_loop().create_future())
 
     def tell(self, *command: Word) -> None:
-        """Without waiting for the answer."""
+        """Send a command without waiting for the answer."""
         self._queue(command, None, None)
 
     async def run(self, script: Script, key: str, *arguments: Word) -> Any:
@@ -54,16 +54,16 @@ class Pipe:
         return await self._queue(command, script, asyncio.get_running_loop().create_future())
 
     def send(self, script: Script, key: str, *arguments: Word) -> None:
-        """Run it without waiting for the answer."""
+        """Run a script without waiting for the answer."""
         self._queue(("EVALSHA", script.sha, 1, key, *arguments), script, None)
 
     def keep(self, group: asyncio.TaskGroup) -> None:
-        """Work until the connection is lost, which the group hears of as an error."""
+        """Start the tasks of the pipeline in the group; they work until the connection is lost, which they raise."""
         for work in (self._write(), self._read(), self._watch()):
             group.create_task(work)
 
     def break_off(self, error: type[Exception]) -> None:
-        """Whoever still waits is told."""
+        """End every call that still waits, with the error."""
         for call in (*self._unanswered, *self._unsent):
             if call.answer is not None and not call.answer.done():
                 call.answer.set_exception(error())
@@ -98,13 +98,14 @@ class Pipe:
                 call.answer.set_result(answer)
 
     def _send_source(self, call: _Call) -> None:
-        """Somebody made Redis forget the scripts: this brings the script back, too."""
+        """Send the source of a script that Redis does not have (any more): this loads the script again, too."""
         assert call.script is not None
         _, _, *rest = call.command
         self._queue(("EVAL", call.script.source, *rest), None, call.answer)
 
     async def _watch(self) -> None:
-        """Counts turns of our own loop: one that stood still for a second must not blame Redis for it."""
+        """Watch for unanswered calls by counting turns of our own loop: one that stood still for a second must not
+        blame Redis for it."""
         while True:
             await asyncio.sleep(_TICK_S)
             self._tick += 1

@@ -1,6 +1,6 @@
-"""How far running executions are, whichever master their node speaks to.
+"""The progress of running executions, whichever master their node syncs with.
 
-What was told here is kept here, too: it is at hand while Redis is away, and after it was emptied.
+What this master received is stored locally, too: it is available while Redis is away, and after Redis was emptied.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from crawlfleet.broker.redis.connection import KEPT_S, Away, Link
 from crawlfleet.model.ids import ExecutionId
 
 _AT_ONCE = 2_000
-"""Executions in one script call: Lua passes fewer than 8,000 arguments at once."""
+"""Largest number of executions in one script call: Lua passes fewer than 8,000 arguments at once."""
 
 
 class RedisProgress:

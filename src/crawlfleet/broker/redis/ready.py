@@ -1,7 +1,7 @@
-"""Windows over the lanes of ready tasks, shared by all masters. The rules are in `broker/memory/ready.py`.
+"""The ready index shared by all masters: windows over lanes of ready tasks. `broker/memory/ready.py` has the rules.
 
-Each method is one script and one round trip, whatever the number of lanes in it. While Redis is away it is the local
-index, which starts empty at every change: the leader sees another generation then, and fills it from the store.
+Each method is one script and one round trip, whatever the number of lanes in it. While Redis is away, the local index
+is used; it starts empty at every change: the leader sees another generation then, and fills it from the store.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from crawlfleet.model.requirement import LaneId
 from crawlfleet.ports.broker import Window
 
 _ROW = 5
-"""Words that tell of one lane."""
+"""Number of values that describe one lane in an answer."""
 
 
 class RedisReadyIndex:

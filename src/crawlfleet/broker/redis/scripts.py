@@ -1,4 +1,4 @@
-"""The Lua scripts. Each is one atomic step, whatever the number of lanes or tasks in it."""
+"""The Lua scripts of the broker. Each is one atomic step, whatever the number of lanes or tasks in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Script(NamedTuple):
 
 
 def _script(*names: str) -> Script:
-    """Several files are one script: the first ones define what the last one uses."""
+    """Join several files into one script: the first ones define what the last one uses."""
     source = "\n".join((_FOLDER / f"{name}.lua").read_text("utf-8") for name in names)
     return Script(source, sha1(source.encode(), usedforsecurity=False).hexdigest())
 

@@ -1,4 +1,4 @@
-"""Wake-ups between masters: each keeps its own, and tells the others of what it wakes."""
+"""Wake-up signals between masters: each master keeps its own waiters, and publishes the topics that it wakes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RedisSignals:
         if not topics or not self._link.state.is_up:
             return
         if not self._untold:
-            # What is woken in the same turn of the loop goes in the same message.
+            # All topics woken in the same turn of the loop go into one message.
             asyncio.get_running_loop().call_soon(self._tell)
         self._untold.update(dict.fromkeys(topics))
 

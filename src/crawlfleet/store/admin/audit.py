@@ -1,4 +1,4 @@
-"""The audit log: written once, read from its end."""
+"""The audit log: entries are written once, and read from the end of the log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crawlfleet.store.row_codec import JSON_OBJECT, RecordReader, RowCodec
 _ENTRIES = RecordReader(AuditEntry, {"details": JSON_OBJECT})
 _NEW = RowCodec(schema.audit, NewAuditEntry)
 AUDIT_PAGE = f"SELECT {', '.join(_ENTRIES.names)} FROM audit WHERE id < $1 ORDER BY id DESC LIMIT $2"
-# Ids are in order of time: looking at the oldest ones is enough, and costs the same however long the log is.
+# Ids are in order of time: reading the oldest ones is enough, and costs the same however long the log is.
 OLD_AUDIT = "DELETE FROM audit WHERE id < (SELECT id FROM audit ORDER BY id LIMIT 1) + $2 AND at < $1"
 _AFTER_ALL = (1 << 63) - 1
 

@@ -1,4 +1,4 @@
-"""Run-time configuration of clusters, version by version, and what names the whole installation."""
+"""The run-time configuration of clusters, in versions, and the values that identify the whole installation."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ class ConfigTables:
 
 
 async def lock_installation(tx: Tx) -> str:
-    """Make sure of the installation's row and hold it: who must be alone in the whole installation waits here."""
+    """Make sure that the installation's row exists, and lock it: transactions that must be alone in the whole
+    installation wait here."""
     await tx.insert_new(schema.installation, ("key", "value"), [("id", secrets.token_hex(16))])
     return str((await tx.fetch(f"{_INSTALLATION} LOCK_ROWS(installation)"))[0][0])
 

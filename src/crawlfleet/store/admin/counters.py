@@ -1,4 +1,4 @@
-"""Counters by deltas."""
+"""Counters, and the counter deltas that are folded into them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crawlfleet.store import schema, task_rows
 from crawlfleet.store.engine.transaction import Engine, Tx
 from crawlfleet.store.tasks.lanes import LaneBook
 
-# Deleting is what takes a delta, so that none is folded twice.
+# A delta is taken by deleting it, so that none is folded twice.
 TAKE_DELTAS = (
     "DELETE FROM counter_delta WHERE id IN (SELECT id FROM counter_delta ORDER BY id LIMIT 10000) "
     "RETURNING project, status, n"

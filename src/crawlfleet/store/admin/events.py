@@ -1,4 +1,4 @@
-"""Events: from the outbox, numbered after commit, into the log."""
+"""Events: they move from the outbox into the event log, and are numbered after their commit."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.transaction import Engine, Tx
 from crawlfleet.store.tasks.transaction_log import write_events
 
-# Numbers come from what is committed, in the order it is read: an outbox id says nothing about commit order.
-# Deleting is what takes a row: whoever comes second, after a write of unknown outcome say, does not get it again.
+# Numbers are given to committed rows, in the order they are read: an outbox id says nothing about the commit order. A
+# row is taken by deleting it: a second reader, for instance after a write of unknown outcome, does not get it again.
 TAKE_OUTBOX = (
     "DELETE FROM outbox WHERE id IN (SELECT id FROM outbox ORDER BY id LIMIT $1) RETURNING id, at, count, body"
 )
 LAST = "SELECT first + count - 1 FROM event_log ORDER BY first DESC LIMIT 1"
 AFTER = "SELECT first, count, at, body FROM event_log WHERE first >= $1 ORDER BY first LIMIT $2"
 ROWS_AT_ONCE = 50
-"""Read before it is known how many events they are: a row may be one, or those of a thousand tasks."""
+"""Number of rows read before it is known how many events they hold: a row may be one event, or those of a thousand
+tasks."""
 MAX_BYTES = 4 << 20
-"""Of events in one answer, as they are stored; the one that passes it is the last."""
+"""Size of the events in one answer, as they are stored; the event that exceeds it is the last one."""
 CONTAINS = "SELECT first FROM event_log WHERE first <= $1 ORDER BY first DESC LIMIT 1"
 
 

@@ -1,7 +1,7 @@
-"""Evidence: one row per node and subject, and how far the event log was folded into them.
+"""Evidence: one row per node and subject, and the position up to which the event log was folded into these rows.
 
-The place of the last fold stands in the database and moves in the transaction that changes the rows: whoever folds the
-same events a second time, after a write of unknown outcome say, finds it moved.
+The position of the last fold is stored in the database and moves in the transaction that changes the rows: a master
+that folds the same events a second time, for instance after a write of unknown outcome, finds that it has moved.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class EvidenceTables:
 
 
 async def add_evidence(tx: Tx, news: Sequence[EvidenceRow]) -> list[EvidenceRow]:
-    """What is known from elsewhere than ended executions, where somebody wants to know."""
+    """Add evidence from other sources than ended executions, if evidence is wanted at all; return the changed rows."""
     return await _fold(tx, news) if await tx.fetch(FOLDED_TO) else []
 
 
@@ -142,11 +142,11 @@ async def _fold(tx: Tx, news: Sequence[EvidenceRow]) -> list[EvidenceRow]:
 
 
 def _ended(batches: Sequence[EventBatch], at: Instant) -> list[EndedRun]:
-    """Column by column: of all events these are the only ones looked at one by one."""
+    """Select the executions that ended, column by column: of all events only these are looked at one by one."""
     runs: list[EndedRun] = []
     for batch in batches:
         if batch.kind is Kind.TASK_COMPLETED or batch.kind in _FAILED_KINDS:
-            # Until its row is read, a failure is of no class in particular.
+            # Until its row is read, the error class of a failure is not known.
             error = None if batch.kind is Kind.TASK_COMPLETED else ErrorClass.INTERNAL
             columns = (batch.each["task"], batch.each["execution"], batch.each["node"])
             runs += [

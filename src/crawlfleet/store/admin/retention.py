@@ -1,10 +1,10 @@
-"""Retention: bounded deletes, each in a transaction of its own, and never of what something live needs.
+"""Retention: bounded deletes, each in a transaction of its own, which never remove what a live task or group needs.
 
-What is looked for is looked for by readers, in windows: rows that stay are passed over with a cursor, and neither
-hold up what stands behind them nor the writer. A member of a flow, of shards, of a crawl or of a closed group goes
-only when its whole group has been finished for as long: steps that come later read what earlier ones left, and what
-was split is put together at the end. The files of a task are removed after its rows, by a list that is written with
-the delete (`chunk_removal`).
+Due rows are searched by readers, in windows: rows that stay are passed over with a cursor, and hold up neither the
+rows behind them nor the writer. A member of a flow, of shards, of a crawl or of a closed group is removed only when
+its whole group has been finished for as long: later steps read the results of earlier ones, and the results of shards
+are put together at the end. The files of a task are removed after its rows, by a list that is written with the delete
+(`chunk_removal`).
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ from crawlfleet.store.tasks.live_tasks import forget
 from crawlfleet.store.tasks.transaction_log import Journal
 
 MAX_BYTES = 32 << 20
-"""Of parameters and results that one transaction deletes: freeing them costs as much as the rows do."""
+"""Limit of the bytes of parameters and results that one transaction deletes: freeing them costs as much as the rows
+do."""
 EXECUTIONS_PER_TASK = 10
-"""On average, in one transaction."""
+"""Average number of executions per task in one transaction, as a limit."""
 _TIME_SHIFT = 22
 _CLOCK_MARK = "clock_mark"
 
@@ -54,16 +55,16 @@ class _HeldTask(NamedTuple):
     lane: LaneId
     group_id: GroupId | None
     size: int
-    """Bytes of its parameters and its result."""
+    """Size of its parameters and its result in bytes."""
 
 
 _HELD_VALUES = {"size": "COALESCE(LENGTH(d.result), 0) + LENGTH(t.parameters)"}
-# Ids begin with their time, so the key itself finds old tasks.
+# Ids begin with their time, so that the primary key finds old tasks.
 OLD_TASKS = f"SELECT {', '.join(_EndedTask._fields)} FROM done WHERE id > $1 AND id < $2 ORDER BY id LIMIT $3"
 _GROUPS = "SELECT id, kind, is_closed, finished_at FROM task_group WHERE id AMONG($1) ORDER BY id"
 LOOK_AT_GROUPS = _GROUPS
 HOLD_GROUPS = f"{_GROUPS} LOCK_ROWS(task_group)"
-# Locked: a person may retry one of them at this moment.
+# Locked: a person may retry one of these tasks concurrently.
 HOLD_OLD = (
     f"SELECT {row_codec.sql_values(_HeldTask._fields, _HELD_VALUES, 'd.')} "
     "FROM done d JOIN task t ON t.id = d.id WHERE d.id AMONG($1) AND d.ended_at < $2 ORDER BY d.id LOCK_ROWS(d)"
@@ -71,14 +72,14 @@ HOLD_OLD = (
 WEIGH_EXECUTIONS = (
     "SELECT task, COUNT(*), SUM(COALESCE(LENGTH(result), 0)) FROM execution WHERE task AMONG($1) GROUP BY task"
 )
-# The log is in order of time: what stands before an old row is old, whatever a clock that had jumped wrote beside it.
-# The newest row stays whatever its age, as the next number is counted from it.
+# The log is in order of time: what stands before an old row is old, even if a clock that had jumped wrote another time
+# beside it. The newest row stays whatever its age, because the next number is counted from it.
 OLD_EVENTS = (
     "DELETE FROM event_log WHERE first <= (SELECT MAX(w.first) FROM "
     "(SELECT first, at FROM event_log ORDER BY first LIMIT $2) AS w WHERE w.at < $1) "
     "AND first < (SELECT first FROM event_log ORDER BY first DESC LIMIT 1)"
 )
-# So many, and those of the same instant as the last of them: one a node at most.
+# Deletes the given number of rows, and those of the same instant as the last of them: at most one for each node.
 OLD_HEARTBEATS = (
     "DELETE FROM heartbeat WHERE at < $1 AND at <= COALESCE("
     "(SELECT at FROM heartbeat WHERE at < $1 ORDER BY at LIMIT 1 OFFSET $2 - 1), $1)"
@@ -146,7 +147,7 @@ class RetentionTables:
 
 
 class _Sweep:
-    """One pass over all tables: counts what goes, and notes whether a bound ended one of its steps."""
+    """One pass over all tables: it counts the deleted rows, and notes whether a limit ended one of its steps."""
 
     def __init__(
         self, engine: QueryEngine, lanes: LaneBook, term: int, now: Instant, before: Instant, limit: int
@@ -162,7 +163,7 @@ class _Sweep:
         self.is_more = False
 
     async def tasks(self, after: TaskId) -> tuple[list[TaskId], TaskId]:
-        """Those that went, and the last id that was looked at; 0 when there are no further ones."""
+        """Delete due tasks; return their ids, and the last id that was looked at (0 when there are no further ones)."""
 
         async def find_due(tx: Tx) -> tuple[list[_EndedTask], list[_EndedTask]]:
             window = [_EndedTask._make(row) for row in await tx.fetch(OLD_TASKS, after, self._oldest_id, self._limit)]
@@ -181,7 +182,8 @@ class _Sweep:
         return gone, last
 
     async def _forget(self, tx: Tx, due: Sequence[_EndedTask]) -> tuple[list[TaskId], bool]:
-        # Groups before their members, as by everybody: a flow that is resumed at this moment is not due any more.
+        # Groups are locked before their members, as everywhere: a flow that is resumed concurrently is not due any
+        # more.
         due = await _not_needed(tx, due, self._before, HOLD_GROUPS)
         held = await tx.fetch(HOLD_OLD, [task.id for task in due], self._before) if due else []
         if not held:
@@ -200,7 +202,7 @@ class _Sweep:
         return tasks, len(bounded) < len(held)
 
     async def _bounded(self, tx: Tx, held: Sequence[_HeldTask]) -> list[_HeldTask]:
-        """The first of them that are not too much for one transaction; at least one."""
+        """Return the first of these tasks that fit into one transaction; at least one."""
         weighed = await tx.fetch(WEIGH_EXECUTIONS, [task.id for task in held])
         weights = {task: (count, int(weight)) for task, count, weight in weighed}
         taken: list[_HeldTask] = []
@@ -216,7 +218,7 @@ class _Sweep:
         return taken
 
     async def groups(self, after: GroupId) -> GroupId:
-        """The last group that was looked at; 0 when there are no further ones."""
+        """Delete due groups; return the last group that was looked at (0 when there are no further ones)."""
         found, last = await self._engine.read(
             lambda tx: old_groups(tx, after, self._oldest_id, self._before, self._limit)
         )
@@ -249,15 +251,15 @@ class _Sweep:
 
 
 async def _not_needed(tx: Tx, tasks: Sequence[_EndedTask], before: Instant, sql: str) -> list[_EndedTask]:
-    """Those whose group does not need them."""
+    """Select the tasks that their group does not need."""
     groups = sorted({task.group_id for task in tasks if task.group_id is not None})
     needed = _needing(await tx.fetch(sql, groups), before) if groups else set()
     return [task for task in tasks if task.group_id not in needed]
 
 
 def _needing(groups: Iterable[Row], before: Instant) -> set[GroupId]:
-    """Groups that are one thing and have not been finished for long. Those that anybody may still join are no more
-    than a name for their members, which grow old one by one."""
+    """Select the groups that need their members: flows, shards, crawls and closed groups that have not been finished
+    for long enough. A group that tasks may still join is only a name for its members, which grow old one by one."""
     return {
         group
         for group, kind, is_closed, finished_at in groups

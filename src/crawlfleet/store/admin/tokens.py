@@ -1,4 +1,4 @@
-"""Tokens. Whether one may be used is decided by the statement that uses it."""
+"""Tokens. Whether a token may be used is decided by the statement that uses it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ TOKEN_BY_SECRET = f"SELECT {_COLUMNS} FROM token WHERE secret_hash = $1"
 _LOCK = f"SELECT {_COLUMNS} FROM token WHERE id = $1 LOCK_ROWS(token)"
 _IN_FORCE = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)"
 USABLE_ADMIN = f"SELECT id FROM token WHERE role = $1 AND {_IN_FORCE} LIMIT 1"
-# NULL, any number of uses, stays NULL.
+# NULL means any number of uses, and stays NULL.
 USE_ENROLMENT = (
     "UPDATE token SET uses_left = uses_left - 1, last_used_at = $2 WHERE secret_hash = $1 AND role = $3 "
     f"AND {_IN_FORCE} AND (uses_left IS NULL OR uses_left > 0) RETURNING id"
 )
 ENROLMENT_IN_FORCE = f"SELECT id FROM token WHERE secret_hash = $1 AND role = $3 AND {_IN_FORCE}"
-# A node has its own secret: of an enrol token that is over nothing is needed any more.
+# A node has its own secret: an enrol token that is over is not needed any more.
 OLD_ENROLMENTS = (
     "DELETE FROM token WHERE id IN (SELECT id FROM token WHERE role = $1 AND (expires_at < $2 OR revoked_at < $2 "
     "OR (uses_left = 0 AND last_used_at < $2)) ORDER BY id LIMIT $3)"
@@ -60,7 +60,8 @@ class TokenTables:
 
     async def add_first_admin(self, token: NewToken, now: Instant) -> TokenRecord | None:
         async def work(tx: Tx) -> TokenRecord | None:
-            # Two that look at once would both find none: they stand in line at the installation's own row.
+            # Two concurrent transactions would both find no admin token: they wait for each other at the
+            # installation's row.
             await lock_installation(tx)
             if await tx.fetch(USABLE_ADMIN, int(Role.ADMIN), now):
                 return None
@@ -102,19 +103,19 @@ class TokenTables:
 
 
 async def enrolled(tx: Tx, secret_hash: str, now: Instant, join_key: str) -> bool:
-    """Spend a use of an enrol token; False when there is none. A node that has this `join_key` already spends none: it
-    asks again, as its first answer was lost."""
+    """Spend one use of an enrol token; return False when there is none. A node that has this `join_key` already spends
+    none: it asks again because its first answer was lost."""
     rows: Sequence[Row] = []
     if not await tx.fetch(HAS_JOINED, join_key):
         rows = await tx.fetch(USE_ENROLMENT, secret_hash, now, int(Role.ENROL))
-    # Looked at again: the last use may have gone, this very moment, to the same node.
+    # Read again: the last use may have gone, concurrently, to the same node.
     if not rows and await tx.fetch(HAS_JOINED, join_key):
         rows = await tx.fetch(ENROLMENT_IN_FORCE, secret_hash, now, int(Role.ENROL))
     return bool(rows)
 
 
 async def forget_enrolments(tx: Tx, before: Instant, limit: int) -> int:
-    """Delete enrol tokens that expired, were revoked or used up before then."""
+    """Delete enrol tokens that expired, were revoked or were used up before the given instant."""
     return await tx.execute(OLD_ENROLMENTS, int(Role.ENROL), before, limit)
 
 

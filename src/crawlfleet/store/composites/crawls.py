@@ -1,8 +1,8 @@
-"""Crawls over many nodes: URLs leased in chunks, reported with a fence, each known once.
+"""Crawls over many nodes: URLs are leased in URL batches, reported with a fence, and each URL is known once.
 
-Whoever exchanges holds the crawl's row until the commit, so that exchanges of one crawl follow one another, and after
-it the row of its own task: a member that is being lost is lost before its report or after it, never during it. Only
-executions that are not live any more lose their chunks, and those never come to life again.
+An exchange holds the crawl's row until the commit, so that exchanges of one crawl follow one another, and after it the
+row of its own task: a member that is being lost is lost before its report or after it, never during it. Only
+executions that are not live any more lose their URL batches, and those never come to life again.
 """
 
 from __future__ import annotations
@@ -46,15 +46,16 @@ from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.tasks.transaction_log import write_events
 
 MARK_MS = 10_000
-"""How far apart the two marks of the rate are."""
+"""Span between the two instants from which the recent rate is counted."""
 TELL_MS = 5_000
-"""Between two events that tell how far a crawl is."""
+"""Shortest span between two progress events of a crawl."""
 SHED = 20_000
 LOOKED_AT = 50
-"""Chunks that wait, beyond two for each member, which are looked at for a lease: small ones are leased together."""
+"""Number of waiting URL batches, beyond two for each member, that are read for a lease: small ones are leased
+together."""
 _COLUMNS = tuple(column.name for column in schema.crawl.columns)
 _NEW_BATCH: dict[str, Any] = dict.fromkeys((column.name for column in schema.crawl_chunk.columns), 0)
-"""A row of `crawl_chunk` that no member has."""
+"""Values of a new row of `crawl_chunk`, a URL batch that no member has."""
 MEMBER_OF = "SELECT group_id FROM live WHERE id = $1 AND execution = $2 AND node = $3"
 HOLD_MEMBER = f"{MEMBER_OF} SHARE_ROWS(live)"
 HOLD_CRAWL = f"SELECT {', '.join(_COLUMNS)} FROM crawl WHERE id = $1 LOCK_ROWS(crawl)"
@@ -89,7 +90,7 @@ LEASE = (
 )
 JOINED = "DELETE FROM crawl_chunk WHERE crawl = $1 AND number AMONG($2)"
 _KEPT = tuple(name for name in _COLUMNS if name not in ("id", *CrawlLimits._fields))
-"""Columns that change while a crawl goes on."""
+"""Columns of `crawl` that change while a crawl goes on."""
 KEEP = f"UPDATE crawl SET {', '.join(f'{name} = ${n}' for n, name in enumerate(_KEPT, 2))} WHERE id = $1"
 _PART = row_codec.sql_values(CrawlPart._fields, {"first": "first_item", "last": "last_item"})
 PARTS = (
@@ -129,7 +130,7 @@ class CrawlTables:
 
 
 async def add_crawl(tx: Tx, crawl: GroupId, new: NewCrawl, now: Instant) -> None:
-    """With its seeds; in the transaction that makes its group."""
+    """Add a crawl with its seeds, in the transaction that creates its group."""
     said: dict[str, Any] = dict.fromkeys(_COLUMNS, 0) | new.limits._asdict()
     said |= {"id": crawl, "started_at": None, "finished_at": None, "stopped_by": None, "older_at": now, "newer_at": now}
     work = _Work(tx, said, now)
@@ -138,9 +139,9 @@ async def add_crawl(tx: Tx, crawl: GroupId, new: NewCrawl, now: Instant) -> None
 
 
 async def shed_urls(tx: Tx, groups: Sequence[GroupId], most: int = SHED) -> set[GroupId]:
-    """Forgets URLs that crawls among these groups knew, so many in all; the crawls that know more.
+    """Delete at most `most` rows of URLs that crawls among these groups knew; return the crawls that still have some.
 
-    A large one is not forgotten in one transaction: all others would have to wait for it.
+    A large crawl is not deleted in one transaction: all other writers would have to wait for it.
     """
     crawls = await tx.fetch("SELECT id FROM crawl WHERE id AMONG($1) ORDER BY id", list(groups)) if groups else ()
     unfinished = {crawl for (crawl,) in crawls}
@@ -169,7 +170,7 @@ async def _exchange(tx: Tx, asking: Asking, now: Instant) -> Exchanged:
     rows = await tx.fetch(HOLD_CRAWL, crawl) if crawl is not None else ()
     if not rows:
         return Exchanged(0, "no_crawl")
-    # Looked at again once the crawl is held: it may have ended while others had their turn.
+    # Read again once the crawl is locked: the member may have ended while other exchanges of the crawl had their turn.
     if not await tx.fetch(HOLD_MEMBER, *member):
         return Exchanged(crawl, "stale")
     work = _Work(tx, dict(zip(_COLUMNS, rows[0], strict=True)), now)
@@ -182,7 +183,7 @@ async def _exchange(tx: Tx, asking: Asking, now: Instant) -> Exchanged:
 
 
 class _Work:
-    """One crawl in one transaction; its row is held, and written back at the end."""
+    """The work on one crawl in one transaction; its row is locked, and written back at the end."""
 
     def __init__(self, tx: Tx, row: dict[str, Any], now: Instant) -> None:
         self._tx = tx
@@ -194,13 +195,13 @@ class _Work:
         self.is_changed = False
 
     async def take(self, report: ChunkReport, asking: Asking) -> bool:
-        """False for a chunk that is not its own."""
+        """Apply the report of a URL batch; return False for a batch that is not leased to this execution."""
         rows = await self._tx.fetch(CHUNK, self.id, report.number)
         state, execution, count = rows[0] if rows else (UrlBatchState.WAITING, 0, 0)
         if execution != asking.execution or state == UrlBatchState.WAITING:
             return False
         if state == UrlBatchState.DONE:
-            return True  # said before; the answer was lost
+            return True  # reported before; the answer was lost
         if report.counts.pages + len(report.again) > count:
             raise InvalidInput(f"a chunk of {count} URLs", field="report.counts")
         left = (report.first_item, report.last_item, report.first_record, report.last_record)
@@ -213,7 +214,7 @@ class _Work:
         return True
 
     async def add(self, found: Iterable[CrawlUrl]) -> None:
-        """Takes in the URLs that are new."""
+        """Add the URLs that are new to the crawl."""
         by_key: dict[bytes, CrawlUrl] = {}
         for one in found:
             known = by_key.setdefault(one.key, one)
@@ -234,7 +235,7 @@ class _Work:
         leased = [OpenUrlBatch._make(chunk) for *chunk, _, _ in rows]
         most = 2 * self.limits.members + LOOKED_AT
         waiting = [OpenUrlBatch._make(row) for row in await self._tx.fetch(WAITING, self.id, most)]
-        # With every page visited, no limit kept any of them away.
+        # When every page was visited, no limit kept any of them away.
         stopped_by = None if waiting and waiting[0].depth == CLOSING else self._limit()
         if not leased and (stopped_by is not None or not waiting):
             is_new = self._finish(stopped_by if waiting else None)
@@ -249,7 +250,7 @@ class _Work:
         depth = waiting[0].depth
         left = [chunk for chunk in waiting if chunk.number not in take.numbers]
         left[:0] = [OpenUrlBatch(0, depth, len(rest))] if rest else []
-        # Of a long list only the first were read.
+        # A list that was cut at its limit may go on: only its first URL batches were read.
         seen = self._outlook(left, [*leased, OpenUrlBatch(first, depth, len(given))], is_cut=len(waiting) == most)
         return Exchanged(self.id, "chunk", first, given, self.is_changed and seen.for_waiting, seen.for_busy)
 
@@ -259,7 +260,8 @@ class _Work:
         return WorkOutlook(True, True) if is_cut else work_outlook(self.limits, self.row["pages"], waiting, leased)
 
     async def _leased(self, take: UrlLease, asking: Asking) -> tuple[int, list[CrawlUrl], list[CrawlUrl]]:
-        """The chunk's number, what it holds, and what is left of the chunks it was made of."""
+        """Lease URL batches as one; return its number, its URLs, and the URLs that are left of the batches it was made
+        of."""
         (first, *others), most = take
         blobs = await self._tx.fetch(URLS, self.id, list(take.numbers))
         urls = [one for (blob,) in blobs for one in unpacked(blob)]
@@ -270,7 +272,7 @@ class _Work:
         await self._add_chunks(rest)
         if self.row["started_at"] is None:
             self.row |= {"started_at": self._now, "older_at": self._now, "newer_at": self._now}
-        # Somebody tries again what was taken for finished.
+        # A member works again on a crawl that was taken for finished.
         self.row |= {"finished_at": None, "stopped_by": None}
         return first, given, rest
 
@@ -285,7 +287,7 @@ class _Work:
             await self._tx.execute(KEEP, self.id, *(self.row[name] for name in _KEPT))
 
     def _is_due(self) -> bool:
-        """Whether watchers are told how far it is: now and then while it goes on, and when it is finished."""
+        """Return whether a progress event is due: at intervals while the crawl goes on, and when it is finished."""
         if self.row["finished_at"] != self._before["finished_at"]:
             return self.row["finished_at"] is not None
         is_moving = any(self.row[name] != self._before[name] for name in CrawlCounts._fields)
@@ -316,7 +318,7 @@ class _Work:
         return limit_reached(self.limits, self.row["pages"], self.row["bytes"], spent_ms)
 
     def _finish(self, stopped_by: str | None) -> bool:
-        """Whether that is news."""
+        """Mark the crawl as finished; return False if it was already."""
         if self.row["finished_at"] is not None:
             return False
         self.row |= {"finished_at": self._now, "stopped_by": stopped_by}

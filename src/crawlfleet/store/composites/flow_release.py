@@ -1,7 +1,7 @@
-"""Steps of flows: counted down as their parents end, and decided upon when the last one has.
+"""The release of steps of flows: counted down as their parents end, and decided when the last parent has ended.
 
 All of it happens in the transaction in which that parent ends, whichever verb ended it. The decision itself is pure
-(`scheduling.flows.flow_steps`); here its input is read and what it says is written.
+(`scheduling.flows.flow_steps`); this module reads its input and writes its outcome.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class StepRow(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """What the store has of a step beside its live row."""
+    """A step as stored beside its live row."""
 
     key: str
     items: int | None
@@ -84,7 +84,7 @@ class StepRelease:
         self._results: list[Row] = []
 
     async def parents_ended(self, parents: Mapping[TaskId, int]) -> dict[TaskId, TaskStatus]:
-        """So many parents of each step have ended; the steps that ended with that."""
+        """Count the given number of parents of each step as ended; return the steps that ended by that."""
         ready = []
         for step in await self._lock(parents):
             left = max(0, step.waits - parents[step.id])
@@ -95,7 +95,7 @@ class StepRelease:
         return await self._decide(ready)
 
     async def look_at(self, steps: Iterable[TaskId]) -> dict[TaskId, TaskStatus]:
-        """Steps that wait for nobody."""
+        """Decide steps that wait for no parent; return the steps that ended by that."""
         return await self._decide(await self._lock(steps))
 
     async def _lock(self, steps: Iterable[TaskId]) -> list[LiveTask]:
@@ -121,7 +121,7 @@ class StepRelease:
         return {row[0]: _End(task_rows.STATUSES[row[1]], row[2], Unrun(row[3]), row[4]) for row in rows}
 
     async def _results_seen(self, known: Iterable[_Known], ends: Mapping[TaskId, _End]) -> dict[TaskId, bytes]:
-        """Only of steps that look at results at all, and not at more than they may."""
+        """Read the results of parents, only for steps that look at results at all, and not more than they may read."""
         seen = (_seen(one, ends) for one in known if one.items is None and one.spec.looks)
         wanted = {task for tasks in seen if _size(tasks, ends) <= flow_steps.MAX_SEEN_BYTES for task in tasks.values()}
         return await self._fetched(wanted) if wanted else {}
@@ -200,10 +200,10 @@ class StepRelease:
             self._ended[step.id] = taken.after.status
 
     async def _turned_away(self, step: LiveTask, count: int) -> str | None:
-        """The quota of its project that has no room for its items; if there is none, they count from then on.
+        """Reserve the items of a step in its project's quotas; return the quota that they exceed, or None.
 
-        Here the lock on a project comes after those on tasks: where that meets somebody who takes them the other way
-        round, one of the two is run again.
+        Here the lock on a project comes after those on tasks: where this meets a transaction that takes them the other
+        way round, one of the two is run again.
         """
         lane, doors = self._lanes[step.lane], self._transition.doors
         if lane.project not in doors:
@@ -216,9 +216,9 @@ class StepRelease:
         return full
 
     async def _fan_out(self, step: LiveTask, known: _Known, parameters: Sequence[bytes]) -> None:
-        """Its items, as tasks like itself, and the step waits for them."""
+        """Create the items of a step, as tasks like itself; the step waits for them."""
         tx, now, count = self._tx, self._now, len(parameters)
-        # The step may be gone from this lane before its items are.
+        # The step may leave this lane before its items do.
         await self._lanes.keep(tx, [step.lane])
         ((project, workflow, name, spec),) = await tx.fetch(COPIED, step.id)
         items = following(known.spec.first_item, count)

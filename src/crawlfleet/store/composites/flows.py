@@ -1,4 +1,4 @@
-"""Flows: added as one, taken up again, looked at. What becomes of their steps is in `flow_release`."""
+"""Flows: added as one, resumed, and read. The transitions of their steps are in `flow_release`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _BOTH = "LEFT JOIN live l ON l.id = f.task LEFT JOIN done d ON d.id = f.task"
 
 
 class _StepRow(NamedTuple):
-    """A step as it is read: `items` counts what it fanned out into."""
+    """A step as it is read; `items` is the number of tasks that it fanned out into."""
 
     key: StepKey
     task: TaskId
@@ -159,13 +159,13 @@ class FlowTables:
 
 
 async def _add(tx: Tx, lanes: LaneBook, transition: Transition, flow: NewFlow) -> None:
-    """The rows of a flow, every step waiting. Raises OverLimit."""
+    """Insert the rows of a flow, with every step waiting. Raises OverLimit."""
     await lanes.keep(tx, {step.task.lane for step in flow.steps})
     for door in (await open_doors(tx, lanes, flow.limited, flow.created_at)).values():
         if full := door.violation([lanes[step.task.lane].requirement for step in flow.steps]):
             raise over_limit(full, door.renews_at, flow.created_at)
     joining = Joining(tx)
-    # Closed: whoever is in it is in its graph.
+    # Closed: only the steps of its graph are members.
     joining.create(NewGroup(flow.id, flow.project, flow.name, GroupKind.FLOW, is_closed=True))
     await joining.write((), transition.journal, flow.created_at)
     transition.journal.member_moved(flow.id, None, TaskStatus.WAITING, len(flow.steps))
@@ -198,7 +198,8 @@ def _edges(task: TaskId, spec: StepSpec, among: set[StepKey] | None = None) -> l
 
 
 class _Resuming:
-    """One transaction: which steps run again, in what state they begin, and what can be decided at once."""
+    """The resumption of a flow in one transaction: which steps run again, their first state, and what is decided at
+    once."""
 
     def __init__(self, tx: Tx, lanes: LaneBook, flow: GroupId, now: Instant) -> None:
         self._tx = tx
@@ -209,8 +210,8 @@ class _Resuming:
 
     async def resume(self) -> Applied:
         tx = self._tx
-        # One at a time; and what still runs stands still, so that none of it ends between being looked at and
-        # having somebody wait for it.
+        # The lock on the group lets one resumption run at a time; the locks on its members keep every running step
+        # from ending between being read here and having a dependent step wait for it.
         await tx.fetch(LOCK_GROUPS, [self._flow])
         await tx.fetch(LOCK_MEMBERS, self._flow)
         steps = {step.key: step for step in _STEP.from_rows(await tx.fetch(STEPS, self._flow))}
@@ -223,7 +224,7 @@ class _Resuming:
                 items[key].append(task)
         awaited = {key: list(tasks) for key, tasks in items.items()}
         for task, key in await tx.fetch(LIVE_ITEMS, self._flow):
-            # Of a step that ended while they ran: it begins to wait for them again.
+            # Items of a step that ended while they ran: the step begins to wait for them again.
             if key in again:
                 awaited.setdefault(key, []).append(task)
         edges = {step.task: _waits_again(step, awaited.get(key, ()), again, steps) for key, step in steps.items()}
@@ -236,7 +237,7 @@ class _Resuming:
             }
         )
         if rows := [row for key, step in steps.items() for row in edges[step.task]]:
-            # Those to parents that still run are there already if it was a person who cancelled the step.
+            # Edges to parents that still run exist already if it was a person who cancelled the step.
             await tx.insert_new(schema.dependency, EDGE_COLUMNS, rows)
         release = StepRelease(self._transition, tx, self._lanes, self._now)
         ready = [steps[key].task for key in again if not edges[steps[key].task]]
@@ -260,7 +261,8 @@ class _Resuming:
 def _waits_again(
     step: _StepRow, items: Sequence[TaskId], again: set[StepKey], steps: Mapping[StepKey, _StepRow]
 ) -> list[Row]:
-    """Edges to what it waits for: its own items, or parents, that run again or, when it is opened, still run."""
+    """Return the edges to what a step waits for again: its own items, or parents, that run again or, if it is
+    reopened, still run."""
     if step.items is not None:
         return [(task, step.task, int(Edge.ITEM)) for task in items]
     if step.status is TaskStatus.WAITING:

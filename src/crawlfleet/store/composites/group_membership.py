@@ -1,7 +1,8 @@
-"""Groups that the tasks of one transaction join: made, looked at, opened again.
+"""Groups that the tasks of one transaction join: created, looked up and reopened.
 
-Whoever adds or reopens a member holds the row of its group until the commit. So the leader, who holds it too, finds
-every open member counted when it decides that a group is finished, and once a group is closed nobody is on the way in.
+A transaction that adds or reopens a member holds the row of its group until the commit. So the leader, which holds it
+too, finds every open member counted when it decides that a group is finished, and once a group is closed no task is on
+its way into it.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Joining:
             self._known.update(await _locked(self._tx, wanted))
 
     def create(self, new: NewGroup) -> None:
-        """Its first members may join it, closed as it may be for all others."""
+        """Create a group. Its first members may join it even if it is closed for all others."""
         self._known[new.id] = _Locked(new.project, is_closed=False, is_finished=False)
         self._new[new.id] = new
 
@@ -98,7 +99,7 @@ class Joining:
 
 
 async def open_again(tx: Tx, groups: Iterable[GroupId]) -> None:
-    """Groups of which a member is open again."""
+    """Reopen the groups of which a member is open again."""
     wanted = sorted(set(groups))
     if wanted:
         finished = [group for group, known in (await _locked(tx, wanted)).items() if known.is_finished]

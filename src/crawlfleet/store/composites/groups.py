@@ -1,4 +1,4 @@
-"""Groups: their rows, their counters by deltas, and their members in order."""
+"""Groups: their rows, their counters by counter deltas, and their members in order."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COUNT_MEMBERS = (
     f"SELECT COALESCE(d.status, {OPEN}), COUNT(*) FROM task t LEFT JOIN done d ON d.id = t.id WHERE t.group_id = $1 "
     f"GROUP BY COALESCE(d.status, {OPEN})"
 )
-# A window of the index first, so that no page looks at more members than it was asked for.
+# A window of the index first, so that no page reads more members than its limit.
 _WINDOW = "(SELECT id FROM task WHERE group_id = $1 AND id > $2 ORDER BY id LIMIT $3)"
 _MEMBER = RecordReader(Member)
 _MEMBER_VALUES = {
@@ -48,7 +48,7 @@ _MEMBERS = (
 MEMBERS = _MEMBERS.format(result="d.result")
 MEMBERS_WITHOUT_RESULTS = _MEMBERS.format(result="NULL")
 WALK_MEMBERS = f"SELECT w.id, l.id FROM {_WINDOW} AS w LEFT JOIN live l ON l.id = w.id ORDER BY w.id"
-# Said for the sake of the index that has no completed members.
+# The condition lets the database use the partial index that has no completed members.
 _NOT_COMPLETED = f"status <> {TaskStatus.COMPLETED:d}"
 ENDED_MEMBERS = (
     f"SELECT id FROM done WHERE group_id = $1 AND status = $2 AND {_NOT_COMPLETED} AND id > $3 ORDER BY id LIMIT $4"
@@ -65,7 +65,7 @@ FORGET_FOLDED = "DELETE FROM group_counter WHERE group_id AMONG($1)"
 FINISH = "UPDATE task_group SET finished_at = $2, finishes = finishes + 1 WHERE id AMONG($1)"
 CLOSE = "UPDATE task_group SET is_closed = 1 WHERE id = $1"
 HAS_MEMBERS = "SELECT id FROM task WHERE group_id = $1 LIMIT 1"
-# The last of their members went with retention, or none ever joined. A window first, as above.
+# Groups whose last member was removed by retention, or that no task ever joined. A window first, as above.
 OLD_GROUPS = (
     "SELECT w.id, CASE WHEN w.created_at < $3 AND COALESCE(w.finished_at, 0) < $3 "
     "AND NOT EXISTS (SELECT 1 FROM task t WHERE t.group_id = w.id) THEN 1 ELSE 0 END "
@@ -140,7 +140,7 @@ class GroupTables:
         async def work(tx: Tx) -> bool:
             is_known = bool(await tx.execute(CLOSE, group))
             if is_known:
-                # Nothing moved, but the leader shall look: one that is empty is finished by this.
+                # Nothing moved, but this makes the leader look: a group that is empty is finished by closing it.
                 await tx.insert(schema.group_delta, _DELTA_COLUMNS, [(group, OPEN, 0)])
             return is_known
 
@@ -165,7 +165,7 @@ async def _settle(tx: Tx, now: Instant) -> int:
     if not deltas:
         return 0
     touched = sorted({group for _, group in deltas})
-    # Groups are held before their deltas, as by everybody: see store.joining.
+    # Groups are locked before their deltas, as everywhere: see store.composites.group_membership.
     groups = await tx.fetch(LOCK_SETTLED, touched)
     taken = await tx.fetch(TAKE_DELTAS, [number for number, _ in deltas])
     sums: Counter[tuple[GroupId, int]] = Counter()
@@ -180,7 +180,8 @@ async def _settle(tx: Tx, now: Instant) -> int:
 
 
 async def _finish(tx: Tx, groups: Sequence[Row], now: Instant) -> None:
-    """What was counted since, too: a group is finished by all that is known of it, not by what was folded."""
+    """Finish the groups whose members have all ended. Deltas written since count too: a group is finished by all that
+    is known of it, not only by what was folded."""
     unfinished = {group: bool(is_closed) for group, is_closed, finished_at in groups if finished_at is None}
     counts = await _counts(tx, list(unfinished))
     finished = [group for group, is_closed in unfinished.items() if is_finished(counts[group], is_closed)]
@@ -195,7 +196,7 @@ async def _finish(tx: Tx, groups: Sequence[Row], now: Instant) -> None:
 
 
 async def forget_groups(tx: Tx, groups: Sequence[GroupId]) -> None:
-    """Delete every trace of groups without members; their rows are held."""
+    """Delete every trace of groups without members; the caller has locked their rows."""
     ids = list(groups)
     await tx.execute("DELETE FROM group_delta WHERE group_id AMONG($1)", ids)
     await tx.execute(FORGET_FOLDED, ids)
@@ -206,17 +207,18 @@ async def forget_groups(tx: Tx, groups: Sequence[GroupId]) -> None:
 async def old_groups(
     tx: Tx, after: GroupId, oldest: GroupId, before: Instant, limit: int
 ) -> tuple[list[GroupId], GroupId]:
-    """Those that are due among the next ones, and the last that was looked at; 0 when there are no further ones."""
+    """Find the due groups among the next ones; also the last one that was looked at (0 when there are no further
+    ones)."""
     window = await tx.fetch(OLD_GROUPS, after, oldest, before, limit)
     return [row[0] for row in window if row[1]], window[-1][0] if len(window) == limit else 0
 
 
 async def forget_old_groups(tx: Tx, due: Sequence[GroupId], before: Instant) -> tuple[int, bool]:
-    """How many went, and whether some are left because their crawls are large."""
+    """Delete due groups; return how many, and whether some are left because their crawls are large."""
     found = [row[0] for row in await tx.fetch(HOLD_OLD_GROUPS, list(due), before)]
     if not found:
         return 0, False
-    # Somebody may have joined between the look and the lock.
+    # A task may have joined between the read and the lock.
     joined = {row[0] for row in await tx.fetch(STILL_JOINED, found)}
     left = await shed_urls(tx, [group for group in found if group not in joined])
     gone = [group for group in found if group not in joined and group not in left]

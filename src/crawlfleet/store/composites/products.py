@@ -1,8 +1,8 @@
 """Products: one row each, found by a key that is made of project, shop and id.
 
-Whoever writes holds a live execution of a task until the commit: an outcome in the transaction that accepts it, a
-batch by its task's row. So a product is never written by somebody who was replaced meanwhile. Rows are locked in order
-of their keys.
+A writer holds a live execution of a task until the commit: for an outcome in the transaction that accepts it, for a
+batch by the row of its task. So a product is never written by an execution that was replaced meanwhile. Rows are
+locked in order of their keys.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ FORGET_CHANGES = (
     "DELETE FROM product_change WHERE product AMONG($1) AND number <= "
     f"(SELECT p.changes - {CHANGES_KEPT} FROM product p WHERE p.key = product_change.product)"
 )
-# Locked in the order in which those who see products lock them. One that came back meanwhile is passed over.
+# Locked in the order in which writers of products lock them. A product that came back meanwhile is passed over.
 GONE_LONG = (
     "SELECT key, changes FROM product "
     "WHERE key IN (SELECT key FROM product WHERE gone_at < $1 ORDER BY gone_at LIMIT $2) "
     "AND gone_at < $1 ORDER BY key LOCK_ROWS(product)"
 )
 CHANGES_PER_PRODUCT = 10
-"""On average, of those that one transaction deletes."""
+"""Average number of changes per product that one transaction deletes, as a limit."""
 
 
 class Seen(NamedTuple):
@@ -141,7 +141,8 @@ def _in_shop(project: str, shop: str, after: ProductKey) -> Select[Any]:
 
 
 def _kinds(since: Instant) -> dict[str, ColumnElement[bool]]:
-    """As sets: what came and went within the span is neither new nor gone."""
+    """Return conditions of the sets of products in a span: a product that came and went within it is neither new nor
+    gone."""
     product = schema.product.c
     is_there, was_there = product.gone_at.is_(None), product.listed_at < since
     return {
@@ -154,7 +155,8 @@ def _kinds(since: Instant) -> dict[str, ColumnElement[bool]]:
 
 
 async def put_products(tx: Tx, seen: Sequence[Seen], now: Instant) -> None:
-    """In the caller's transaction, which holds the executions that saw them. Of one product the last look counts."""
+    """Write products in the caller's transaction, which holds the executions that saw them. If a product was seen
+    several times, the last sighting counts."""
     by_key = {key_of(one.project, one.product.shop, one.product.id): one for one in seen}
     keys = sorted(by_key)
     locked = PRODUCTS.from_rows(await tx.fetch(LOCK_PRODUCTS, keys)) if keys else []
@@ -162,7 +164,7 @@ async def put_products(tx: Tx, seen: Sequence[Seen], now: Instant) -> None:
     new = [one for key in keys if key not in known and (one := _judged(None, by_key[key], now)) is not None]
     if new:
         await tx.insert_new(schema.product, PRODUCTS.columns, PRODUCTS.to_rows(one.after for one in new))
-        # Somebody may have been quicker with one of them; then ours is a look at a known one.
+        # A concurrent transaction may have inserted one of them first; then ours is a sighting of a known product.
         ours = {one.after.key: one for one in new}
         for found in PRODUCTS.from_rows(await tx.fetch(LOCK_PRODUCTS, list(ours))):
             if found != ours[found.key].after:
@@ -177,7 +179,8 @@ async def put_products(tx: Tx, seen: Sequence[Seen], now: Instant) -> None:
 
 
 async def forget_gone(tx: Tx, before: Instant, limit: int) -> tuple[int, bool]:
-    """Products that are gone since before then, with their changes; how many went, and whether there may be more."""
+    """Delete products that are gone since before then, with their changes; return how many, and whether there may be
+    more."""
     found = await tx.fetch(GONE_LONG, before, limit)
     keys: list[ProductKey] = []
     changes = 0

@@ -1,7 +1,7 @@
-"""Firing: ticks, the tasks they make, and how far their schedules are, in one transaction.
+"""The firing of schedules: ticks, their tasks, and the progress of the schedules, in one transaction.
 
-A tick counts once: its schedule is locked and still the one the plan was made of, and its row has its nominal instant
-for a key. What was planned on an older record is left for the next pass.
+A tick counts once: its schedule is locked and still the one the plan was made of, and the nominal instant is part of
+the key of its row. What was planned on an older record is left for the next pass.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _STATES = SCHEDULES.only(
     "id", "fired_until", "next_at", "due_at", "held_at", "held_for", "recent", "last_error", "revision"
 )
 RECENT_MOST = 100
-"""Remembered of tasks that overlap: more than one goes on only where that was allowed, or forced."""
+"""Limit of the remembered tasks that overlap: more than one runs only where overlap was allowed, or forced."""
 MISSED = "nobody was there to fire it in time"
 _CANCELLED = "cancelled for the next run of its schedule"
 
@@ -104,7 +104,7 @@ class _Firing:
         items = [firing.tasks[at] for firing, turn_ in turns for at in turn_.fired]
         if not items:
             return {}
-        # Each for itself where there are quotas: as many as there is room for.
+        # With quotas, each task is a submission of its own: as many are accepted as the quotas allow.
         parts = [[item] for item in items] if self._limited else [items]
         submissions = [Submission(part, limited=self._limited) for part in parts]
         added = await add_tasks(self._tx, self._lanes, submissions, self._now)
@@ -187,7 +187,7 @@ async def _run(tx: Tx, lanes: LaneBook, run: HandRun, now: Instant) -> RunAnswer
         cancelled = await _cancel(tx, lanes, sorted(going_on), now)
     added = await add_tasks(tx, lanes, [Submission([run.task], claim=run.claim, limited=run.limited)], now)
     if (full := added.answers[0].over_quota) is not None:
-        # Nothing is to remain of it, not even what was cancelled for it.
+        # Raised, so that the rollback undoes everything, also the cancellation of the previous tasks.
         raise over_limit(full, added.answers[0].renews_at, now)
     (item,) = added.answers[0].items
     if isinstance(item, Accepted) and not added.answers[0].is_replay:
@@ -202,7 +202,8 @@ async def _run(tx: Tx, lanes: LaneBook, run: HandRun, now: Instant) -> RunAnswer
 
 
 async def _instant_by_hand(tx: Tx, schedule: Schedule, now: Instant) -> Instant:
-    """After all others, and never a whole second: it must not stand where a tick will."""
+    """Return the instant of a tick by hand: after all others, and never a whole second, where it could collide with a
+    planned tick."""
     newest = (await tx.fetch(NEWEST_TICK, schedule.id))[0][0]
     at = now if newest is None else max(now, newest + 1)
     return at if at % 1000 else at + 1
@@ -221,7 +222,7 @@ async def _cancel(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant
 
 
 def _still_of_interest(recent: Sequence[TaskId], going_on: set[TaskId]) -> list[TaskId]:
-    """Those that go on; and the last one, which a person may open again."""
+    """Select the tasks to remember: those that have not ended, and the last one, which a person may open again."""
     return [task for task in recent if task in going_on or task == recent[-1]][-RECENT_MOST:]
 
 

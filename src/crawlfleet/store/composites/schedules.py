@@ -1,4 +1,4 @@
-"""Schedules: kept, changed, looked at, forgotten."""
+"""Schedules: stored, changed, read and deleted."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ RELEASED_SCHEDULES = (
 )
 NEXT_DUE = "SELECT MIN(due_at) FROM schedule WHERE due_at IS NOT NULL"
 TICKS = f"SELECT {TICK_ROWS.select} FROM tick WHERE schedule = $1 ORDER BY at DESC LIMIT $2"
-# How far a schedule is never goes back, so that a tick does not need its row for ever to be fired once only.
-# The last one of a schedule stays: it is how people see that the schedule works.
+# The position of a schedule never goes back, so that a tick does not need its row for ever to be fired only once. The
+# last tick of a schedule stays: it shows people that the schedule works.
 OLD_TICKS = (
     "SELECT schedule, at FROM tick t WHERE made_at < $1 AND ("
     "EXISTS (SELECT 1 FROM tick n WHERE n.schedule = t.schedule AND n.at > t.at) "
@@ -138,7 +138,7 @@ class ScheduleTables:
             released = await tx.fetch(RELEASED_SCHEDULES, limit - len(due)) if len(due) < limit else []
             return list({row[0]: row for row in [*due, *released]}.values())
 
-        # Templates may be large, and many are read at once.
+        # A `read`, not a `glance`: templates may be large, and many schedules are read at once.
         return SCHEDULES.from_rows(await self._engine.read(work))
 
     async def next_due(self) -> Instant | None:
@@ -162,7 +162,7 @@ async def forget_ticks(tx: Tx, before: Instant, limit: int) -> int:
 
 
 async def forget_ended(tx: Tx, before: Instant, limit: int, now: Instant) -> int:
-    """Schedules that have had no tick left for as long."""
+    """Delete schedules that have had no tick left since before then."""
     ended = [row[0] for row in await tx.fetch(ENDED_SCHEDULES, before, limit)]
     if ended:
         shared = {"reason": "it had no run left"}

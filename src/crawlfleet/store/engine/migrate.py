@@ -1,4 +1,5 @@
-"""Bring a database's tables up to date. Several masters may start at once: one migrates, the others wait.
+"""Migrations: bring the tables of a database up to date. If several masters start at once, one migrates, the others
+wait.
 
 All migrations run in one transaction, on both databases: a start that is interrupted changes nothing.
 """
@@ -24,11 +25,12 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 _ADVISORY_LOCK = 0x63726177
 _CONNECT_S = 5.0
 _MISTAKES = ("28", "3D", "42")
-"""Of SQL's classes of errors: no right to it, no such database, no such thing. Waiting does not mend them."""
+"""Classes of SQL errors that waiting does not mend: a missing right, a missing database, a missing object."""
 
 
 _HALF_MADE = ("already exists", "duplicate column name")
-"""How SQLite refuses what an interrupted migration of version 0.1.0 and before had made and not undone."""
+"""Error messages with which SQLite refuses what an interrupted migration of version 0.1.0 and before had made and not
+undone."""
 
 
 def migrate_sqlite(path: Path, *, later_versions: Path | None = None) -> None:
@@ -49,7 +51,7 @@ def migrate_sqlite(path: Path, *, later_versions: Path | None = None) -> None:
 
 
 def _create_sqlite_engine(path: Path) -> Engine:
-    """An engine whose transactions hold DDL too: Python's driver by itself begins none for it."""
+    """Create an engine whose transactions include DDL: Python's driver by itself begins no transaction for it."""
     engine = create_engine(f"sqlite:///{path}")
 
     @event.listens_for(engine, "connect")
@@ -66,7 +68,7 @@ def _create_sqlite_engine(path: Path) -> Engine:
 
 
 async def migrate_postgres(dsn: str) -> None:
-    # asyncpg reads the address, here as everywhere: SQLAlchemy would understand its query otherwise.
+    # asyncpg parses the address, here as everywhere: SQLAlchemy would interpret its query part differently.
     engine = create_async_engine(
         "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(dsn, timeout=_CONNECT_S)
     )

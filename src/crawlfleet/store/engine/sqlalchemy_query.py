@@ -1,8 +1,8 @@
 """Reads for people: queries written with SQLAlchemy Core, run by our own drivers.
 
-What people look at runs apart from what the leader and the nodes wait for, on connections of its own, and it has a
-deadline: whatever is looked for, and by however many at once, placement and leases go on. A page is bounded in bytes
-as well as in rows, so that its size does not depend on what tasks were given.
+They run on connections of their own, apart from what the leader and the nodes wait for, and have a deadline: whatever
+people look for, and however many at once, placement and leases go on. A page is bounded in bytes as well as in rows,
+so that its size does not depend on the parameters of tasks.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from crawlfleet.store.engine.transaction import Engine, Row, Tx
 
 T = TypeVar("T")
 Sift = Callable[[Row], Row | None]
-"""Makes what is kept of a row; None for a row that is passed over."""
+"""Function that makes the row of a page from a row of the query; None for a row that is passed over."""
 
 BROWSE_S = 10.0
-"""The deadline of a read for people, its wait for a connection included."""
+"""Deadline of a read for people, including its wait for a connection."""
 BROWSERS = 2
-"""Reads for people that one master makes at once; more of them wait."""
+"""Number of reads for people that one master makes at once; more of them wait."""
 PAGE_BYTES = 4 << 20
 _ROW_BYTES = 64
 
 
 class RowPage:
-    """Rows that fit a page: filled one by one, until one does not."""
+    """The rows of one page: added one by one, until a row does not fit."""
 
     def __init__(self, limit: int, max_bytes: int = PAGE_BYTES, sift: Sift | None = None) -> None:
         self.rows: list[Row] = []
@@ -40,7 +40,7 @@ class RowPage:
         self._sift = sift
 
     def add(self, row: Row) -> bool:
-        """Whether the next one may fit. The first row always does."""
+        """Add a row if it fits; return whether a next one may fit. The first row always fits."""
         kept = row if self._sift is None else self._sift(row)
         if kept is None:
             return True
@@ -54,21 +54,21 @@ class RowPage:
 
 class QueryEngine(Engine, Protocol):
     async def browse(self, work: Callable[[Tx], Awaitable[T]]) -> T:
-        """A read for people. Raises ReadTooLong at its deadline."""
+        """Run a read for people. Raises ReadTooLong at its deadline."""
         ...
 
     async def query(self, query: Select[Any]) -> Sequence[Row]:
-        """All rows of a read for people."""
+        """Read all rows of a query for people."""
         ...
 
     async def page(
         self, query: Select[Any], limit: int, *, max_bytes: int = PAGE_BYTES, sift: Sift | None = None
     ) -> RowPage:
-        """The first rows of a read for people, as many as fit; no more than one of them is held beside these."""
+        """Read the first rows of a query for people, as many as fit; at most one row is held beside these."""
         ...
 
     async def wall_clock(self) -> Instant | None:
-        """The clock of the database's machine; None where that is always this one."""
+        """Return the clock of the database's machine; None where that is always this machine."""
         ...
 
 
@@ -77,7 +77,7 @@ def row_bytes(row: Row) -> int:
 
 
 def compiled(query: Select[Any], dialect: Dialect) -> tuple[str, list[Any]]:
-    """The text in the dialect's words and its arguments in order."""
+    """Compile a query into the text of the dialect and its arguments in order."""
     statement = query.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
     assert isinstance(statement, SQLCompiler)
     values = statement.params

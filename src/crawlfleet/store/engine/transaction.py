@@ -1,13 +1,13 @@
-"""What the aggregates need of a database: a transaction that works on batches.
+"""The transaction protocol: what the aggregates need of a database, a transaction that works on batches.
 
 The aggregates are written once, as coroutines over `Tx`. On PostgreSQL they await the server; on SQLite nothing ever
 suspends, and the writer thread drives the same coroutine straight through (see `sqlite/engine.py`).
 
-Statements use a few words that each dialect writes its own way:
+Statements use a few keywords that each dialect renders in its own way:
     AMONG($n)           the value is in the list passed as argument n
-    LOCK_ROWS(t)        nobody else may change the rows of t that were read (SQLite: the transaction owns the file)
-    SHARE_ROWS(t)       nobody may change them, others may share them
-    SHARE_KEYS(t)       nobody may delete them or change their keys
+    LOCK_ROWS(t)        no other transaction may change the rows of t that were read (SQLite: it owns the file)
+    SHARE_ROWS(t)       no transaction may change them, others may share them
+    SHARE_KEYS(t)       no transaction may delete them or change their keys
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from crawlfleet.scheduling.tasks import task_state_machine
 Row = tuple[Any, ...]
 T = TypeVar("T")
 
-# Rows of the hot statements, which are written by hand: the order of their values.
+# Columns of the rows of the hot statements, which are written by hand, in the order of their values.
 ASSIGN_COLUMNS = ("task", "lane", "execution", "node", "session")
 PENDING_COLUMNS = ("id", "lane", "timeout_s", "group_id")
 COMPLETE_COLUMNS = ("task", "execution", "node", "started_at", "result", "metrics")
@@ -35,13 +35,13 @@ class Tx(Protocol):
     async def fetch(self, sql: str, *args: Any) -> Sequence[Row]: ...
 
     async def execute(self, sql: str, *args: Any) -> int:
-        """How many rows were touched."""
+        """Execute a statement; return how many rows it touched."""
         ...
 
     async def insert(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None: ...
 
     async def insert_new(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        """Insert what is not there yet, by primary key."""
+        """Insert the rows that do not exist yet, by primary key."""
         ...
 
     async def update(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
@@ -49,44 +49,48 @@ class Tx(Protocol):
         ...
 
     async def add_seen(self, crawl: int, hashes: Sequence[bytes]) -> set[bytes]:
-        """Of these hashes, each given once, those that the crawl had not seen; now it has."""
+        """Mark hashes, each given once, as seen by a crawl; return those that it had not seen before."""
         ...
 
     async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
-        """Hot. (task, lane, execution, node, session): pending -> assigned; the tasks that moved."""
+        """Assign tasks (hot path): pending -> assigned, of rows (task, lane, execution, node, session); return the
+        tasks that moved."""
         ...
 
     async def add_pending(self, rows: Sequence[Row]) -> None:
-        """Hot. (task, lane, timeout_s, group): new live rows that wait for nothing."""
+        """Insert new live rows that wait for nothing (hot path), of rows (task, lane, timeout_s, group)."""
         ...
 
     async def complete(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
-        """Hot. (task, execution, node, started_at, result, metrics): live -> done for rows held just so, with their
-        execution kept; (task, execution, node, lane, status before, group) of those that moved."""
+        """Complete tasks (hot path): live -> done, with their execution kept, of rows (task, execution, node,
+        started_at, result, metrics) whose task is held by exactly this execution and node; return (task, execution,
+        node, lane, status before, group) of those that moved."""
         ...
 
     async def note(self, deltas: Sequence[Row], outbox: Row) -> None:
-        """Hot. (project, status, n) of each counter that moved, and the outbox row (at, count, body)."""
+        """Write the transaction log (hot path): (project, status, n) of each counter that moved, and the outbox row
+        (at, count, body)."""
         ...
 
 
 class Engine(Protocol):
     async def write(self, work: Callable[[Tx], Awaitable[T]], term: int | None = None) -> T:
-        """One transaction, committed to disk before this returns; of the given term, or NotLeader is raised."""
+        """Run one transaction, committed to disk before this returns. With a term, NotLeader is raised if it is
+        over."""
         ...
 
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
-        """Reads; each statement sees one snapshot."""
+        """Run reads; each statement sees one snapshot."""
         ...
 
     async def glance(self, work: Callable[[Tx], Awaitable[T]]) -> T:
-        """A read of few rows by key; on SQLite on the loop itself, as the way to a thread and back takes longer."""
+        """Read few rows by key; on SQLite on the loop itself, since the way to a thread and back takes longer."""
         ...
 
     async def close(self) -> None: ...
 
 
 START_GRACE_MS = ms(task_state_machine.START_GRACE_S + task_state_machine.DEADLINE_GRACE_S)
-"""Until an execution has started, its hard deadline allows for the way to its node."""
+"""Grace that the hard deadline of an execution has until it has started, for the way to its node."""
 
 LEADER_CHECK = "SELECT term FROM leader WHERE term = $1 AND holder <> '' SHARE_KEYS(leader)"

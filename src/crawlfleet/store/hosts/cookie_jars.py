@@ -70,7 +70,7 @@ class CookieTables:
 
 
 async def _find_own_jar(tx: Tx, task: TaskId, group: GroupId | None) -> str:
-    """Members of one crawl share a jar; tasks of another kind of group do not."""
+    """Return the name of a task's own jar. Members of one crawl share a jar; tasks of another kind of group do not."""
     if group is not None and await tx.fetch(_IS_CRAWL, group):
         return f"{OWN_JAR_MARK}{group_text(group)}"
     return f"{OWN_JAR_MARK}{task_text(task)}"

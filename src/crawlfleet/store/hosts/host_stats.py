@@ -1,7 +1,8 @@
-"""What was counted of target hosts: batches as they came, and minutes, hours and totals folded from them.
+"""Figures of target hosts: batches as nodes sent them, and minutes, hours and totals folded from them.
 
-A batch and its node's newest name are written together, under the row of that name, so that a batch told twice (to two
-masters at once, even) is taken once. Only the leader folds: it deletes batches and adds them up in one transaction.
+A batch and the newest batch number of its node are written together, under the row of that number, so that a batch
+sent twice (even to two masters at once) is counted once. Only the leader folds: it deletes batches and adds them up in
+one transaction.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Tx
 
 TOTAL = 0
-"""As a span."""
+"""Value of `span_s` for totals."""
 HOLD_TOLD = "SELECT node, session, number FROM host_told WHERE node AMONG($1) ORDER BY node LOCK_ROWS(host_told)"
 TAKE_BATCHES = (
     "DELETE FROM host_delta WHERE id IN (SELECT id FROM host_delta ORDER BY id LIMIT $1) RETURNING at, body, node"
@@ -115,7 +116,8 @@ async def _take(tx: Tx, batches: Sequence[Batch], now: Instant) -> list[bool]:
 
 
 def _summed(batches: Sequence[Folded]) -> dict[tuple[int, Instant], dict[str, list[int]]]:
-    """By span and when it began, of each host and of all. Minutes first: there are far fewer of them than batches."""
+    """Sum batches by span and its start, for each host and for all hosts. Hours and totals are summed from minutes:
+    there are far fewer of them than batches."""
     sums: dict[tuple[int, Instant], dict[str, list[int]]] = defaultdict(lambda: defaultdict(nothing))
     for batch in batches:
         minute = sums[MINUTE_S, batch.at - batch.at % (MINUTE_S * 1000)]

@@ -1,7 +1,7 @@
-"""Target hosts and the parts of their budgets.
+"""Target hosts and the grants of their budgets.
 
-Only the leader writes what is learned and who holds what; a person's limits are columns of their own, so that neither
-ever overwrites the other's.
+Only the leader writes what is learned about a host and the grants of nodes; a person's limits are columns of their
+own, so that neither ever overwrites the other's.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HOSTS = RowCodec(
     formats={"limits.rate": _THOUSANDTHS, "limits.delay_s": _THOUSANDTHS},
 )
 _SET = HOSTS.only("name", "rate_milli", "concurrency", "delay_ms", "set_by", "set_at")
-"""What a person says of a host."""
+"""Columns of the limits that a person sets for a host."""
 _LEARNED = HOSTS.only("name", *(name for name in HOSTS.columns if name not in _SET.columns))
 
 
@@ -175,7 +175,8 @@ async def _note(tx: Tx, notes: Sequence[HostNote]) -> None:
 
 
 async def _set_versions(tx: Tx, versions: Sequence[tuple[NodeId, int, int]]) -> None:
-    """Under a lock, taken in the order that renewals take it in: a session may be over by now."""
+    """Set the newest grant version of sessions, under a lock that is taken in the same order as by renewals: a session
+    may be over by now."""
     if not versions:
         return
     newest: dict[NodeId, int] = dict(await tx.fetch(LOCK_GRANTED, [node for node, _, _ in versions]))

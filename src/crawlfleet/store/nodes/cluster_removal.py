@@ -1,4 +1,4 @@
-"""Removal of clusters, refused while a node stands in one or an open task names it."""
+"""Removal of clusters, which is refused while a node is in the cluster or an open task names it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ClusterRemovalTables:
     _lanes: LaneBook
 
     async def drop_cluster(self, name: str, now: Instant) -> None:
-        # Looked through outside of the writer: of many open tasks this takes a while, and is rarely asked for.
+        # Checked outside of the writer: with many open tasks this takes a while, and it is rarely needed.
         await self._engine.read(lambda tx: self._refuse_named(tx, name))
 
         async def work(tx: Tx) -> None:

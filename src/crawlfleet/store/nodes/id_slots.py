@@ -1,4 +1,4 @@
-"""Slots of ids: each start of a master holds one, so that no two that run make the same id."""
+"""Id slots: each start of a master holds one, so that no two running masters make the same id."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class IdSlotTables:
                     return known[slot]
             turn = rows[-1][3] + 1 if rows else 1
             if len(known) < BOOTS:
-                # Numbers of starts are given one after the other: the first try finds a slot that was never used.
+                # Numbers of starts are consecutive: the first attempt finds a slot that was never used.
                 slot = next(number % BOOTS for number in range(boot, boot + BOOTS) if number % BOOTS not in known)
                 await tx.insert_new(schema.id_slot, _COLUMNS, [(slot, boot, until, turn)])
                 return IdSlot(slot, 0)

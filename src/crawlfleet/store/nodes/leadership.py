@@ -1,4 +1,4 @@
-"""Leadership: one row whose key is the term."""
+"""Leadership: one row whose key is the term of the leader."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class NodeHealthTables:
 
 
 async def clear_health(tx: Tx, node: NodeId, now: Instant, above: Health = Health.UNKNOWN) -> list[EventBatch]:
-    """The judgement of a node is unknown again, if it is worse than `above`; what is to be told of it."""
+    """Reset the health of a node to unknown, if it is worse than `above`; return the events to be written."""
     rows = await tx.fetch(HEALTHS, [node])
     if not rows or rows[0][1] <= above:
         return []
@@ -66,7 +66,7 @@ async def clear_health(tx: Tx, node: NodeId, now: Instant, above: Health = Healt
 
 
 def unavailable(node: NodeId, reason: str) -> EventBatch:
-    """Nothing more is placed on the node."""
+    """Make the event that no more tasks are placed on the node."""
     return EventBatch(Kind.NODE_UNAVAILABLE, shared={"node": node, "reason": reason})
 
 

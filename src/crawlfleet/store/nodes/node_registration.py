@@ -1,4 +1,4 @@
-"""A node joins, or joins again: one row by its join key, one by its handle."""
+"""Registration of a node, also repeated: one row by its join key, one by its handle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from crawlfleet.store.tasks.idempotency import claimed, keep_answer
 from crawlfleet.store.tasks.transaction_log import write_events
 
 CLUSTERS = RowCodec(schema.cluster, Cluster)
-# Whose answer is not kept: the node is found by its join key, and gets a secret that reaches it this time.
+# The stored answer is only a mark, without the secret: a node that repeats its request is found by its join key, and
+# gets a new secret, which reaches it this time.
 _REGISTERED = b"registered"
 JOINED = "SELECT id FROM node WHERE join_key = $1"
 NODE_BY_DEVICE = "SELECT id FROM node WHERE device_id = $1"
@@ -55,7 +56,7 @@ async def _registered(tx: Tx, node: NewNode, now: Instant) -> NodeId:
     if not rows:
         if said.device_id is not None and await tx.fetch(NODE_BY_DEVICE, said.device_id):
             raise Conflict(f"device_id {said.device_id} is another node's")
-        # Whoever stood in the way was removed at this very moment.
+        # The node that conflicted with this one was removed concurrently.
         return await _registered(tx, node, now)
     if rows[0][0] != node.id:
         return await _registered_again(tx, rows[0][0], node, now)
@@ -67,10 +68,11 @@ async def _registered(tx: Tx, node: NewNode, now: Instant) -> NodeId:
 
 
 async def _registered_again(tx: Tx, known: NodeId, node: NewNode, now: Instant) -> NodeId:
-    """The first answer was lost on its way: the same node, with a secret that reaches it this time."""
+    """Register a node again whose first answer was lost: it is the same node, with a new secret that reaches it this
+    time."""
     await _lock(tx, known)
     if not await tx.fetch(JOINED, node.join_key):
-        # Removed at this very moment: its key is free again.
+        # The node was removed concurrently: its join key is free again.
         return await _registered(tx, node, now)
     await _describe(tx, known, node.description)
     await tx.update(schema.node, ("id", "secret_hash"), [(known, node.secret_hash)])
@@ -92,7 +94,7 @@ async def _make_room(tx: Tx, said: NodeDescription, now: Instant) -> None:
     cluster = Cluster(said.cluster, ClusterStatus.ACTIVE, created_at=now, changed_at=now)
     await tx.insert_new(schema.cluster, CLUSTERS.columns, [CLUSTERS.to_row(cluster)])
     if said.device_id is not None:
-        # Two that ask for one handle at once stand in line here, so that the second is told whose it is.
+        # Two nodes that claim one handle at once wait for each other here, so that the second gets the Conflict error.
         await lock_installation(tx)
 
 

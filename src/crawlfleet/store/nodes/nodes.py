@@ -1,9 +1,9 @@
 """Nodes, their sessions and leases.
 
-A lease belongs to a session. Its row carries a counter that every sync raises; whoever wants to end a session for
-silence says which count they saw, and the row decides. A session that ended never opens again.
+A lease belongs to a session. Its row carries a counter that every sync raises; a caller that wants to end a session
+for silence names the count that it saw, and the row decides. A session that ended never opens again.
 
-Whoever needs both locks the lease before the node, so that nobody waits for another crosswise.
+A transaction that needs both locks the lease before the node, so that no two transactions deadlock.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class _NodeRow(NamedTuple):
 
 
 class _LockedLease(NamedTuple):
-    """A lease that is being renewed, with what its node is told."""
+    """A lease that is being renewed, with the values that its node receives."""
 
     node: NodeId
     session: int
@@ -96,7 +96,7 @@ class _RenewedRow(NamedTuple):
 
 
 def _columns(row: type[_NodeRow] | type[_LockedLease]) -> str:
-    """The list for a SELECT from `lease l` and `node n`."""
+    """Return the column list of a SELECT from `lease l` and `node n`."""
     return ", ".join(f"l.{name}" if name in schema.lease.columns else f"n.{name}" for name in row._fields)
 
 
@@ -157,7 +157,7 @@ class NodeTables:
             await transition.change_held(node, decide)
             said = description | {"slots": slots, "task_types": list(task_types)}
             await tx.update(schema.node, ("id", "description"), [(node, row_codec.encode(said))])
-            # Only here does a lease change its length: the node counts on the one it was told at its last opening.
+            # Only here does a lease change its length: the node relies on the length it received at its last opening.
             opened = {
                 "node": node,
                 "session": session + 1,
@@ -201,7 +201,7 @@ class NodeTables:
             transition = Transition(tx, self._lanes, now)
             await transition.change_held(node, decide)
             await tx.execute("UPDATE lease SET is_open = 0 WHERE node = $1", node)
-            # A node held by a person stays held, through restarts and lost leases, until a person lets it go.
+            # A node held by a person stays held, through restarts and lost leases, until a person releases it.
             sql = f"UPDATE node SET status = $2 WHERE id = $1 AND removed_at IS NULL AND status <> {_HELD}"
             await tx.execute(sql, node, int(status))
             kind = Kind.NODE_TIMEOUT if status is NodeStatus.UNRESPONSIVE else Kind.NODE_OFFLINE
@@ -246,7 +246,7 @@ class NodeTables:
     async def unregister(self, node: NodeId, now: Instant) -> None:
         async def work(tx: Tx) -> None:
             await _described(tx, node)
-            # Its keys are free for a new node that says them again.
+            # The keys of a removed node are free for a new node that uses them again.
             sql = (
                 "UPDATE node SET status = $2, removed_at = $3, secret_hash = NULL, device_id = NULL, "
                 "join_key = 'removed ' || id WHERE id = $1"
@@ -297,7 +297,8 @@ async def _renew(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Rene
     rows = await tx.fetch(LOCK_LEASES, sorted({renewal.node for renewal in renewals}))
     found = {lease.node: lease for lease in map(_LockedLease._make, rows)}
     if waking := sorted(node for node, lease in found.items() if lease.status in _WAKING):
-        # About to be brought online: read again under a lock, as a person may be holding or removing it right now.
+        # These nodes are about to become online: read them again under a lock, since a person may be holding or
+        # removing them concurrently.
         for node, status, removed_at in await tx.fetch(LOCK_NODES, waking):
             found[node] = found[node]._replace(status=status, removed_at=removed_at)
     renewed: dict[NodeId, _RenewedRow] = {}
@@ -380,7 +381,7 @@ def _cluster(row: Row) -> Cluster:
 
 def _node(row: Row) -> Node:
     kept = _NodeRow._make(row)
-    # Shown, not stored: with the session ends what it said of itself, and what a person decided stays as it was.
+    # Derived, not stored: what a session reported ends with the session, and what a person decided stays as it was.
     is_departing = bool(kept.is_open) and kept.departing == kept.session
     status = NodeStatus(kept.status)
     if is_departing and status is NodeStatus.ONLINE:

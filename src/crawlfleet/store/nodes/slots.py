@@ -1,4 +1,4 @@
-"""Slots of nodes, by hand and by load."""
+"""Slots of nodes, set by hand and by load."""
 
 from __future__ import annotations
 

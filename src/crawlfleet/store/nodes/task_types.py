@@ -15,7 +15,7 @@ from crawlfleet.store import schema as tables
 from crawlfleet.store.engine.transaction import Engine, Tx
 from crawlfleet.store.row_codec import Format, RowCodec
 
-# In one order, so that the same schema is the same bytes whatever sends it.
+# Encoded with sorted keys, so that the same schema is the same bytes whichever sender it comes from.
 _encode = msgspec.json.Encoder(order="sorted").encode
 _TYPES = RowCodec(
     tables.task_type, TypeRecord, columns={"schema": "body"}, formats={"schema": Format(_encode, row_codec.details)}
@@ -88,7 +88,7 @@ class TypeTables:
 
 
 def _encoded(schemas: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, bytes]]:
-    """By name: those who put the same ones at the same moment lock them in the same order."""
+    """Encode schemas in order of name: concurrent writers of the same task types lock them in the same order."""
     return [(name, _encode(schema)) for name, schema in sorted(schemas.items())]
 
 

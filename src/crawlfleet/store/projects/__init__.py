@@ -1,1 +1,1 @@
-"""Tables of projects, their quotas, and what of a day is granted."""
+"""Tables of projects, their quotas, and the quota slices granted of a day."""

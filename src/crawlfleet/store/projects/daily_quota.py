@@ -1,8 +1,8 @@
-"""Daily quotas: a row per project and day with what is granted of it, and a row per execution with what it holds.
+"""Daily quotas: a row per project and day with the granted amounts, and a row per execution with its quota slices.
 
-Whoever grants shares the project's row, then those of the executions' tasks, then locks the day's; whoever ends an
-execution has its task's row before it touches the day's. So a grant and an end of one execution follow each other, and
-nobody waits in a circle.
+A grant shares the project's row, then those of the executions' tasks, then locks the day's; the end of an execution
+has its task's row before it touches the day's. So a grant and an end of one execution follow each other, and no
+transactions wait in a circle.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _HOLDINGS = RowCodec(schema.day_slice, Holding, columns={"today.pages": "day_pag
 HOLDINGS = f"SELECT {_HOLDINGS.select} FROM day_slice WHERE execution AMONG($1)"
 FORGET_HOLDINGS = "DELETE FROM day_slice WHERE execution AMONG($1)"
 OLD_DAYS = "DELETE FROM day_use WHERE (project, day) IN (SELECT project, day FROM day_use WHERE day < $1 LIMIT $2)"
-# One that runs for days still has to be told all it was granted.
+# An execution that runs for days still has to receive the total of what it was granted, so its row stays.
 OLD_HOLDINGS = (
     "DELETE FROM day_slice WHERE execution IN (SELECT execution FROM day_slice WHERE day < $1 AND NOT EXISTS "
     "(SELECT 1 FROM live WHERE live.id = day_slice.task AND live.execution = day_slice.execution) "
@@ -54,7 +54,7 @@ PARKED_PROJECTS = (
     f"UNION ALL SELECT (SELECT MIN(subject) FROM parking WHERE cause = {_QUOTA} AND subject > hop.subject) FROM hop "
     "WHERE hop.subject IS NOT NULL) SELECT subject FROM hop WHERE subject IS NOT NULL"
 )
-# By its own project: what a node says is data.
+# Joined with the task's own project: the subject was reported by a node, and is untrusted data.
 PARKED_LONGER = (
     "SELECT p.task FROM parking p JOIN task t ON t.id = p.task AND t.project = p.subject "
     f"WHERE p.cause = {_QUOTA} AND p.subject = $1 AND p.until > $2 AND p.at <= $3 ORDER BY p.until LIMIT $4"
@@ -95,7 +95,7 @@ class DailyTables:
 
 
 async def settle(tx: Tx, ended: Mapping[ExecutionId, Amounts]) -> None:
-    """What these executions, which have just ended, did not use comes back to the day it was granted of."""
+    """Return what executions that have just ended did not use to the day it was granted of."""
     back: dict[tuple[str, Day], Amounts] = defaultdict(Amounts)
     held = await holdings(tx, list(ended))
     for execution, holding in held.items():
@@ -131,7 +131,7 @@ class _Granting:
         self._day = day_of(now)
         self._holdings: dict[ExecutionId, Holding] = {}
         self._tasks: dict[ExecutionId, TaskId] = {}
-        """Of those that were granted something."""
+        """Tasks of the executions that were granted something."""
 
     async def grant(self, wants: Sequence[Want]) -> list[Slice | None]:
         tx, tasks = self._tx, sorted({want.task for want in wants})

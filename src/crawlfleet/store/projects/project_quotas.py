@@ -1,4 +1,4 @@
-"""What the rows of projects say, what their tasks use, and the doors that quotas are."""
+"""Project quotas: what the tasks of projects use, and the admission control of submissions by quotas."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ HELD_LANES_AMONG = (
 
 
 async def open_doors(tx: Tx, lanes: LaneBook, names: Collection[str], now: Instant) -> dict[str, SubmitQuota]:
-    """The doors of projects with quotas, as they are until this transaction ends."""
+    """Lock projects, and load the submit quotas of those that limit submissions; they hold until this transaction
+    ends."""
     described_ones = [described(row) for row in await tx.fetch(LOCK_PROJECTS, sorted(names))] if names else []
     limited = [project for project in described_ones if project.limits_submits]
     if not limited:
@@ -48,7 +49,7 @@ async def open_doors(tx: Tx, lanes: LaneBook, names: Collection[str], now: Insta
 
 
 def over_limit(full: str, renews_at: Instant | None, now: Instant) -> OverLimit:
-    """For a project that is shut, with the time to come again."""
+    """Make the error for a project whose quota is exhausted, with the time after which to try again."""
     return OverLimit(full) if renews_at is None else OverLimit(full, retry_after_s=(renews_at - now) / 1000)
 
 

@@ -1,7 +1,8 @@
-"""Projects: rows of those that somebody described, and what all of them use.
+"""Projects: the rows of those that were configured, and what all of them use.
 
-A lock on the row orders whoever has to be sure of a quota: submits that count what waits, assignments by hand, and
-batches of the leader, which share it. Whoever needs more locks takes this one first.
+A lock on the row orders the transactions that have to be sure of a quota: submissions that count waiting tasks,
+assignments by hand, and batches of the leader, which share it. A transaction that needs more locks takes this one
+first.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class ProjectTables:
                 held = await held_by_project(tx, self._lanes, [project])
                 if refusal := refuses(described(rows[0]), held.get(project, Use())):
                     return Applied(refused={item.task: refusal})
-                # Ids never repeat: this one was never anybody's fence.
+                # Execution ids never repeat: this one was never a fence of the project before.
                 await tx.execute("UPDATE project SET fence = $2 WHERE name = $1", project, item.execution)
             return await assign(tx, self._lanes, [item], now)
 
@@ -102,13 +103,14 @@ class ProjectTables:
 
 
 async def behind_fences(tx: Tx, fences: Mapping[str, int]) -> set[str]:
-    """Of the leader's projects those that have changed since it looked; the others stay as they are until the end."""
+    """Select the leader's projects that have changed since it read them; the others do not change until this
+    transaction ends."""
     known = {row[0]: row[1] for row in await tx.fetch(PROJECT_FENCES, sorted(fences))}
     return {project for project, fence in fences.items() if known.get(project, 0) != fence}
 
 
 async def hold(tx: Tx, names: Collection[str]) -> None:
-    """For whoever changes other tasks before it adds some."""
+    """Lock projects for a transaction that changes other tasks before it adds some."""
     if names:
         await tx.fetch(LOCK_PROJECTS, sorted(names))
 

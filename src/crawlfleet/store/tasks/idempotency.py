@@ -1,4 +1,4 @@
-"""Idempotency keys of single things: the first answer under a key is kept, and given again for the same body."""
+"""Idempotency keys of single requests: the first answer under a key is stored, and repeated for the same body."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ EXPIRED_KEYS = "DELETE FROM idempotency WHERE key AMONG($1) AND expires_at <= $2
 
 
 async def claimed(tx: Tx, claim: Claim, now: Instant) -> bytes | None:
-    """The answer kept under the key; None for whoever is first, who has to keep one in the same transaction.
+    """Claim the key, and return the answer stored under it; None for the first caller, which has to store one in the
+    same transaction.
 
-    Others with the same key wait for that. Raises IdempotencyMismatch when the body was another one.
+    Other callers with the same key wait for that. Raises IdempotencyMismatch when the body was another one.
     """
     key = name_of(claim)
     await tx.execute(EXPIRED_KEYS, [key], now)
@@ -31,5 +32,5 @@ async def keep_answer(tx: Tx, claim: Claim, answer: bytes) -> None:
 
 
 def name_of(claim: Claim) -> str:
-    # With its length, so that no scope and key can be taken for another pair.
+    # With the length of the scope, so that no scope and key can be taken for another pair.
     return f"{len(claim.scope)}:{claim.scope}:{claim.key}"

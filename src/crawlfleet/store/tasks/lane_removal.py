@@ -1,11 +1,11 @@
-"""Removal of lanes that no task stands in, by two sweeps of one leader that are hours apart.
+"""Removal of lanes that no task is in, by two sweeps of one leader that are hours apart.
 
-A sweep walks over all tasks. A lane in which it met none is marked by the first sweep, and removed by the second if the
-mark is still there. In between lies more time than a confirmation of its row counts (see `store.tasks.lanes`): a master
-that adds a task after the second walk passed has confirmed the row after the first sweep ended, and that
-cleared the mark. No wall clock is compared with another: each master measures its own spans.
+A sweep walks over all tasks. A lane in which it found none is marked by the first sweep, and removed by the second if
+the mark is still there. The time between them is longer than a confirmation of a lane's row is valid (see
+`store.tasks.lanes`): a master that adds a task after the second walk passed has confirmed the row after the first
+sweep ended, and that cleared the mark. No wall clock is compared with another: each master measures its own spans.
 
-A mark is the term with the number of the sweep, so that those of another leader mean nothing.
+A mark is the term with the number of the sweep, so that the marks of another leader mean nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LaneRemovalTables:
         tables: tuple[list[TaskId], list[TaskId]] = ([], [])
         for table, task, _ in rows:
             tables[table].append(task)
-        # A table that gave as many as were asked for is known up to the last of them.
+        # A table that returned as many rows as the limit is known only up to the last of them.
         last = min((max(tasks) for tasks in tables if len(tasks) == limit), default=0)
         return LanesOfTasks({lane for _, _, lane in rows}, last)
 

@@ -1,10 +1,10 @@
-"""Lanes as the store knows them, remembered: what a lane says never changes once it exists.
+"""The cache of lanes: the content of a lane never changes once it exists.
 
-Its row may go: rows of lanes that no task stands in are removed (see `store.tasks.lane_removal`), while any master may
-put a task into any lane at any moment. A transaction that does so therefore calls `LaneBook.keep`. Nearly always the
-row was confirmed lately, which means found or written in a transaction that is committed, and nothing is asked of the
-database: the removal waits for far longer than a confirmation counts. Otherwise the row is held until the transaction
-ends, and written again if it is gone.
+Its row may be deleted: rows of lanes that no task is in are removed (see `store.tasks.lane_removal`), while any master
+may put a task into any lane at any time. A transaction that does so therefore calls `LaneBook.keep`. Nearly always the
+row was confirmed recently, which means found or written in a transaction that is committed, and no query is made: the
+removal waits for far longer than a confirmation is valid. Otherwise the row is held until the transaction ends, and
+written again if it is gone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from crawlfleet.store.row_codec import Format, RowCodec
 _LANES = RowCodec(schema.lane, Lane, formats={"requirement": Format(row_codec.encode, row_codec.requirement)})
 _COLUMNS = (*_LANES.columns, "task_type")
 _SELECT = f"SELECT {_LANES.select} FROM lane WHERE id AMONG($1)"
-# Shared: those who add tasks to one lane do not wait for each other.
+# A shared lock: transactions that add tasks to one lane do not wait for each other.
 HOLD_LANES = "SELECT id, unused_mark FROM lane WHERE id AMONG($1) ORDER BY id SHARE_KEYS(lane)"
 CLEAR_MARKS = "UPDATE lane SET unused_mark = 0 WHERE id AMONG($1)"
 
@@ -30,8 +30,9 @@ LANES_MOST = 50_000
 
 
 class LaneBook:
-    """Two generations: a lane that was not used while `most` others came is forgotten, and read again when it is
-    needed. One that was loaded just now is kept for a whole generation, whatever else is loaded meanwhile."""
+    """A cache of lanes in two generations: a lane that was not used while `most` others were loaded is forgotten, and
+    read again when it is needed. One that was just loaded is kept for a whole generation, whatever else is loaded
+    meanwhile."""
 
     def __init__(self, most: int = LANES_MOST, monotonic: Callable[[], float] = boot_time) -> None:
         self._most = most
@@ -51,7 +52,7 @@ class LaneBook:
         return lane in self._lanes or lane in self._older
 
     async def load(self, tx: Tx, lanes: Iterable[LaneId]) -> None:
-        """Remember lanes that tasks stand in already."""
+        """Load lanes that tasks are in already."""
         stale = [lane for lane in set(lanes) if lane not in self._lanes]
         if not stale:
             return
@@ -59,47 +60,47 @@ class LaneBook:
         missing = [lane for lane in stale if lane not in older]
         rows = await tx.fetch(_SELECT, missing) if missing else []
         found = _LANES.from_rows(rows)
-        # Those of the older generation are in use: they move into the newer one.
+        # Lanes of the older generation that are in use move into the newer one.
         self.note([*(older[lane] for lane in stale if lane in older), *found])
         if unknown := set(missing) - {lane.id for lane in found}:
             raise InvariantBroken(f"live tasks stand in lanes that do not exist: {sorted(unknown)}")
 
     async def keep(self, tx: Tx, lanes: Collection[LaneId]) -> None:
-        """Load lanes that this transaction puts tasks into; their rows are there when it commits, and stay."""
+        """Load lanes that this transaction puts tasks into; their rows exist when it commits, and stay."""
         if doubted := self.unconfirmed(lanes, LANE_FRESH_S):
             remembered = (self._lanes.get(lane) or self._older.get(lane) for lane in doubted)
             await hold_lanes(tx, doubted, {lane.id: lane for lane in remembered if lane is not None})
         await self.load(tx, lanes)
 
     def note(self, lanes: Iterable[Lane]) -> None:
-        # Before they are added, so that these stay however many they are.
+        # Before the new ones are added, so that these stay however many they are.
         if len(self._lanes) >= self._most:
             self._older, self._lanes = self._lanes, {}
         self._lanes.update((lane.id, lane) for lane in lanes)
 
     def unconfirmed(self, lanes: Iterable[LaneId], fresh_s: float) -> list[LaneId]:
-        """Those whose rows were not confirmed within the last `fresh_s` seconds."""
+        """Select the lanes whose rows were not confirmed within the last `fresh_s` seconds."""
         before, confirmed_at = self._monotonic() - fresh_s, self._confirmed_at
         return [lane for lane in lanes if confirmed_at.get(lane, before) <= before]
 
     async def confirm(self, engine: Engine, lanes: Sequence[Lane]) -> None:
-        """Write the rows that are missing, in a transaction of their own; from its begin on they count as confirmed."""
+        """Write the rows that are missing, in a transaction of their own; they count as confirmed from its begin on."""
         known = {lane.id: lane for lane in lanes}
         began_at = self._monotonic()
         await engine.write(lambda tx: hold_lanes(tx, list(known), known))
         self.note(lanes)
-        # Bounded in the simplest way: a lane whose time was forgotten is confirmed again.
+        # Bounded in the simplest way: a lane whose confirmation was forgotten is confirmed again.
         if len(self._confirmed_at) >= 2 * self._most:
             self._confirmed_at = {}
         self._confirmed_at.update(dict.fromkeys(known, began_at))
 
 
 async def hold_lanes(tx: Tx, wanted: Sequence[LaneId], known: Mapping[LaneId, Lane]) -> None:
-    """Make sure that the rows are there, and counted as in use, until this transaction ends."""
+    """Make sure that the rows exist, and count as in use, until this transaction ends."""
     marks: dict[LaneId, int] = dict(await tx.fetch(HOLD_LANES, list(wanted)))
     if marked := [lane for lane, mark in marks.items() if mark]:
         await tx.execute(CLEAR_MARKS, marked)
-    # In order of id, so that two masters adding the same lanes never wait for each other crosswise.
+    # In order of id, so that two masters adding the same lanes never wait for each other crosswise (no deadlock).
     missing = sorted(set(wanted) - marks.keys())
     if unknown := [lane for lane in missing if lane not in known]:
         raise InvariantBroken(f"tasks are put into lanes that do not exist: {unknown}")
@@ -112,13 +113,13 @@ async def hold_lanes(tx: Tx, wanted: Sequence[LaneId], known: Mapping[LaneId, La
 
 
 class LaneTables:
-    """ensure_lanes and lanes of the store."""
+    """The methods ensure_lanes and lanes of the store."""
 
     _engine: Engine
     _lanes: LaneBook
 
     async def ensure_lanes(self, lanes: Sequence[Lane]) -> None:
-        # Early: what is ensured now is used in a while.
+        # Confirmed early, at half the span: the lanes are used some time after this call.
         doubted = set(self._lanes.unconfirmed((lane.id for lane in lanes), LANE_FRESH_S / 2))
         if doubted:
             await self._lanes.confirm(self._engine, [lane for lane in lanes if lane.id in doubted])

@@ -1,4 +1,4 @@
-"""Live tasks: the verbs of the hot path, and the reads that deliver work."""
+"""Live tasks: the verbs of the hot path, and the reads that deliver work to nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DELIVERIES = (
 )
 LOCK_FINAL = f"SELECT {task_rows.DONE.select} FROM done WHERE id AMONG($1) ORDER BY id LOCK_ROWS(done)"
 DELETE_FINAL = "DELETE FROM done WHERE id AMONG($1)"
-# What completed it is history now.
+# The execution that completed the task moves to the history when the task is opened again.
 KEEP_EXECUTIONS = (
     f"INSERT INTO execution ({', '.join(task_rows.EXECUTION_COLUMNS)}) {task_rows.kept_in_done('id AMONG($1)')}"
 )
@@ -132,7 +132,7 @@ async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: I
 
 
 def _seen(outcomes: Sequence[Outcome], projects: Mapping[ExecutionId, str]) -> list[Seen]:
-    """What outcomes that were taken have seen."""
+    """Return the products seen by the outcomes that were accepted."""
     return [
         Seen(projects[outcome.execution], outcome.execution, product)
         for outcome in outcomes
@@ -175,7 +175,8 @@ async def next_round(
     applied: Applied,
     journal: Journal,
 ) -> None:
-    """The next round of final tasks, with fresh retries; those in `waits` wait for so many others."""
+    """Begin the next round of final tasks, with fresh retries; `waits` gives the number of tasks that a task waits
+    for."""
     if not finals:
         return
     await lanes.load(tx, (final.lane for final in finals))
@@ -227,14 +228,14 @@ async def _drop(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant) 
 
 
 async def forget(tx: Tx, finals: Sequence[TaskId]) -> None:
-    """Delete every trace of final tasks; what their executions left is listed, and removed after the commit."""
+    """Delete every trace of final tasks; the chunks of their executions are listed, and removed after the commit."""
     ids = list(finals)
     await tx.insert_new(schema.chunk_removal, ("task",), [(task,) for task in ids])
     await tx.execute(DELETE_FINAL, ids)
     await tx.execute(DELETE_DEAD_LETTERS, ids)
     await tx.execute("DELETE FROM execution WHERE task AMONG($1)", ids)
     await tx.execute("DELETE FROM preemption WHERE task AMONG($1)", ids)
-    # One that was cancelled while it waited still stands with the parents it waited for.
+    # A task that was cancelled while it waited still has edges to the parents it waited for.
     await tx.execute("DELETE FROM dependency WHERE child AMONG($1)", ids)
     await tx.execute("DELETE FROM flow_step WHERE task AMONG($1)", ids)
     await tx.execute("DELETE FROM task WHERE id AMONG($1)", ids)

@@ -13,7 +13,8 @@ from crawlfleet.store.engine.transaction import Engine, Tx
 from crawlfleet.store.row_codec import RowCodec
 
 NEWS_MS = 5_000
-"""A node parks a task in the moment a host refuses it; by then the leader has heard of that too."""
+"""Age below which a parked task is not released early: a node parks a task at the instant a host refuses it, and
+within this span the leader receives the refusal too."""
 EARLY_MS = 1_000
 
 _PARKINGS = RowCodec(schema.parking, Parking)

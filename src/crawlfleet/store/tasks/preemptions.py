@@ -1,7 +1,7 @@
-"""Making room: the recall and the row that says for whom, in one transaction.
+"""Preemptions: the recall, and the row that names the task it is made for, in one transaction.
 
-How often a task was asked, by whom, and how many were asked in the last minute is read from these rows, so that a new
-leader knows as much as the old one did.
+How often a task was preempted, for which tasks, and how many preemptions there were in the last minute is read from
+these rows, so that a new leader knows as much as the old one did.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from crawlfleet.store.tasks.transitions import Transition
 _PREEMPTIONS = RowCodec(schema.preemption, Preemption)
 _PREEMPT = int(Recall.PREEMPT)
 _STOPPING = row_codec.sql_values(Stopping._fields, {"task": "l.id", "waiter": "p.waiter"}, "l.")
-# Over the index of what nodes hold: in order of id the database would rather walk all tasks.
+# Over the index of tasks that nodes hold: in order of id the database would rather walk over all tasks.
 STOPPING = (
     f"SELECT {_STOPPING} FROM live l JOIN preemption p ON p.execution = l.execution "
     f"WHERE l.node <> 0 AND l.recall = {_PREEMPT}"
@@ -81,7 +81,8 @@ class PreemptionTables:
 
 
 def _recall(wanted: Mapping[TaskId, Preemption]) -> Decide:
-    """Chosen from a look at the store that is a moment old: the locked row must still be the one that was looked at."""
+    """Make the decision to recall. The tasks were chosen from an earlier read: the locked row must still be the one
+    read then."""
 
     def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
         one = wanted[row.id]

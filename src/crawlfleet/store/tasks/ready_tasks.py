@@ -1,4 +1,4 @@
-"""The durable side of the ready index, and what is due."""
+"""The durable side of the ready index, and the tasks that are due or overdue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ READY_LANE_HEADS = (
     f"{_HOPS}SELECT lane, (SELECT MIN(id) FROM live WHERE {_IS_PENDING} AND live.lane = hop.lane) FROM hop "
     "WHERE lane IS NOT NULL"
 )
-# Of the lanes of queues that are served newest first.
+# The newest ready task of each lane, for queues that are last in first out.
 READY_LANE_ENDS = (
     f"SELECT n.id, (SELECT MAX(id) FROM live WHERE {_IS_PENDING} AND live.lane = n.id) FROM lane n "
     "WHERE n.queue AMONG($1)"
@@ -37,7 +37,7 @@ QUEUES = "SELECT name, is_paused, is_lifo FROM queue ORDER BY name"
 READY_HEADS = f"SELECT id FROM live WHERE {_IS_PENDING} AND lane = $1 ORDER BY id LIMIT $2"
 READY_ENDS = f"SELECT id FROM live WHERE {_IS_PENDING} AND lane = $1 ORDER BY id DESC LIMIT $2"
 DUE = "SELECT id FROM live WHERE due_at IS NOT NULL AND waits = 0 AND due_at <= $1 ORDER BY due_at LIMIT $2"
-# In the order of the index of what nodes hold, which is small however many tasks wait.
+# In the order of the index of tasks that nodes hold, which is small however many tasks wait.
 OVERDUE = (
     "SELECT node, id FROM live WHERE node <> 0 AND (node, id) > ($3, $4) AND deadline_at <= $1 "
     f"AND recall = {Recall.NONE:d} ORDER BY node, id LIMIT $2"

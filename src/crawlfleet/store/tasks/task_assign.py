@@ -1,4 +1,4 @@
-"""pending -> assigned: the leader's batches, and what a person assigns by hand."""
+"""The transition pending -> assigned: batches of the leader, and assignments by hand."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ _ASSIGNED, _PENDING = TaskStatus.ASSIGNED, TaskStatus.PENDING
 async def assign(
     tx: Tx, lanes: LaneBook, batch: Sequence[Assignment], now: Instant, behind: Collection[str] = ()
 ) -> Applied:
-    """`behind` are projects whose tasks have to wait for another look."""
+    """Assign tasks to nodes; those of the projects in `behind` are refused, and have to wait for the leader's next
+    read."""
     applied = Applied()
     if behind:
         await lanes.load(tx, {item.lane for item in batch})
@@ -64,7 +65,8 @@ async def assign(
 
 
 def _assignable(batch: Sequence[Assignment], is_open: set[Row], applied: Applied) -> list[Row]:
-    """Of a task named twice only the first that has a node counts: it can have but one live execution."""
+    """Select the assignments to open sessions. If a task is named twice, only the first of them counts: a task can
+    have only one live execution."""
     wanted: dict[TaskId, Row] = {}
     for item in batch:
         if (item.node, item.session) in is_open:

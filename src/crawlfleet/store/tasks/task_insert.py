@@ -1,4 +1,4 @@
-"""Adding tasks: idempotency, parents, and the rows, in one transaction for many callers."""
+"""The insertion of tasks: idempotency, parents, and the rows, in one transaction for many callers."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ _TASK_FIELDS = {
     "spec": "spec",
     "group_id": "group",
 }
-"""Columns of `task` and the fields of a new task that they keep as they were said."""
+"""Columns of `task`, with the fields of a new task that are stored in them unchanged."""
 NEW_TASKS = row_writer(schema.task, NewTask, _TASK_FIELDS)
 _TASK_PLACES = [(column, NewTask._fields.index(field)) for column, field in _TASK_FIELDS.items()]
-# Share-locked, so that a parent cannot end between being looked at and its child being there to be told.
+# Share-locked, so that a parent cannot end between being read here and its child being inserted, when its end would
+# not reach the child.
 LIVE_PARENTS = "SELECT id FROM live WHERE id AMONG($1) ORDER BY id SHARE_KEYS(live)"
 FINAL_PARENTS = "SELECT id, status FROM done WHERE id AMONG($1)"
 KEPT_ANSWER = "SELECT body_hash, answer FROM idempotency WHERE key = $1 AND expires_at > $2"
@@ -66,7 +67,7 @@ class AddTables:
 
 
 async def add_tasks(tx: Tx, lanes: LaneBook, submissions: Sequence[Submission], now: Instant) -> Added:
-    """For whoever has more to write in the same transaction."""
+    """Add tasks in the transaction of a caller that has more to write in it."""
     return await _Adding(tx, lanes, now).add(submissions)
 
 
@@ -112,7 +113,7 @@ class _Adding:
     # -- idempotency
 
     async def _replays(self, submissions: Sequence[Submission]) -> list[SubmissionAnswer | None]:
-        """Answers already known; None where this transaction has to find one."""
+        """Return the answers that are already stored; None where this transaction has to make one."""
         answers: list[SubmissionAnswer | None] = [None] * len(submissions)
         self._twins: dict[int, int] = {}
         asked: dict[str, list[int]] = {}
@@ -147,7 +148,8 @@ class _Adding:
             answer = answers[position]
             if submissions[position].claim is None or answer is None:
                 continue
-            # A request of which nothing was taken binds nobody: mended, it may use its key again.
+            # A request of which nothing was accepted does not use up its key: once corrected, it may use the key
+            # again.
             if answer.group is not None or any(isinstance(item, Accepted) for item in answer.items):
                 kept.append((_key(submissions[position]), task_rows.encode_answer(answer)))
             else:
@@ -160,7 +162,7 @@ class _Adding:
     def _settle_twins(
         self, submissions: Sequence[Submission], answers: list[SubmissionAnswer | None]
     ) -> list[SubmissionAnswer]:
-        """The same key twice in one transaction: the second gets the first one's answer."""
+        """Answer submissions with the same key in one transaction: the second gets the answer of the first."""
         for position, first in self._twins.items():
             original, twin = submissions[first].claim, submissions[position].claim
             answer = answers[first]
@@ -190,7 +192,7 @@ class _Adding:
         for parent, status in await self._tx.fetch(FINAL_PARENTS, ids):
             self._parents[parent] = task_rows.STATUSES[status]
         if missing := [parent for parent in ids if parent not in self._parents]:
-            # A person's retry may have moved it from the second table to the first between the two looks.
+            # A person's retry may have moved a parent from the second table to the first between the two reads.
             self._parents.update((row[0], None) for row in await self._tx.fetch(LIVE_PARENTS, missing))
 
     def _answer(self, submission: Submission) -> SubmissionAnswer:
@@ -219,7 +221,8 @@ class _Adding:
         )
 
     def _turned_away(self, submission: Submission, doors: Mapping[str, SubmitQuota]) -> SubmissionAnswer | None:
-        """None when every project with quotas has room for its tasks; they count from then on."""
+        """Refuse a submission that exceeds a quota; None when the quotas of all its projects allow it, and then they
+        count its tasks from now on."""
         wanted = {project: list[Requirement]() for project in submission.limited if project in doors}
         for item in submission.items if wanted else ():
             if isinstance(item, NewTask) and item.project in wanted:
@@ -235,9 +238,10 @@ class _Adding:
         return None
 
     def _accept_plain(self, items: Sequence[NewTask | Refusal]) -> SubmissionAnswer | None:
-        """The short way of nearly all batches, all of whose tasks are good and wait for nothing; None for others.
+        """Accept a batch on the short path of nearly all batches, whose tasks are all valid and wait for nothing; None
+        for others.
 
-        By columns: a loop over the tasks would cost as much as writing them.
+        It works by columns: a loop over the tasks would cost as much as writing them.
         """
         if set(map(type, items)) != _ONLY_TASKS:
             return None
@@ -300,7 +304,7 @@ class _Adding:
         await self._journal.write(self._tx, self._now)
 
     async def _write_tasks(self) -> None:
-        # Most tasks have no workflow, no name, no spec and no group: columns that nobody fills are not sent.
+        # Most tasks have no workflow, no name, no spec and no group: columns without values are not sent.
         values = list(zip(*self._tasks, strict=True))
         columns = {name: values[place] for name, place in _TASK_PLACES}
         sent = {name: column for name, column in columns.items() if column.count(None) < len(column)}

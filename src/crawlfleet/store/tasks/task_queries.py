@@ -1,4 +1,4 @@
-"""What people look at: built with SQLAlchemy Core, once for both databases.
+"""Queries of tasks for people: built with SQLAlchemy Core, once for both databases.
 
 A task is in `live` or in `done`; the page is walked by id, newest first, from whichever table the filter makes small.
 """
@@ -28,7 +28,7 @@ ENDED_OF_TASK = (
     f"SELECT {', '.join(task_rows.EXECUTION_COLUMNS)} FROM execution WHERE task = $1 "
     f"UNION ALL {task_rows.kept_in_done('id = $1')}"
 )
-# Of a task that was tried very often the last ones: this is read wherever a task is shown.
+# Only the last executions of a task that was retried very often: this is read wherever a task is shown.
 NEWEST_ENDED = f"SELECT * FROM ({ENDED_OF_TASK}) AS attempts ORDER BY id DESC LIMIT 100"
 ENDED_AMONG = f"SELECT * FROM ({ENDED_OF_TASK}) AS attempts WHERE id AMONG($2)"
 ENDED_SIZES = (
@@ -51,7 +51,7 @@ _RECORDS = RecordReader(
 )
 _LETTER_GROUPS = RecordReader(DeadLetterGroup)
 _PARAMETERS = _RECORDS.names.index("parameters")
-"""Place of the parameters among the columns of a record."""
+"""Position of the parameters among the columns of a record."""
 
 
 class ReadTables:
@@ -105,7 +105,7 @@ class ReadTables:
         return TaskPage(found, None) if stop is None else TaskPage(found, stop + 1, stop)
 
     async def _stop(self, where: TaskFilter, before: TaskId | None, about: str | None) -> TaskId | None:
-        """The first id a search does not look at; None when it reaches the end."""
+        """Return the first id that a search does not look at; None when it reaches the end."""
         query = task_search.walked(where)
         (walked,) = query.selected_columns
         if before is not None:
@@ -124,7 +124,7 @@ class ReadTables:
 
     async def executions(self, task: TaskId) -> list[ExecutionRecord]:
         async def work(tx: Tx) -> tuple[Sequence[Row], Sequence[Row]]:
-            # In this order one that ends between the two looks is seen by both, never by none.
+            # In this order an execution that ends between the two reads is seen by both, never by none.
             return await tx.fetch(LIVE_OF_TASK, task), await tx.fetch(NEWEST_ENDED, task)
 
         return _oldest_first(*await self._engine.glance(work))
@@ -190,13 +190,14 @@ class ReadTables:
 
 
 def _walked(where: TaskFilter) -> Sequence[TaskStatus]:
-    """A group's tasks are few enough to walk, whatever their statuses."""
+    """Return the statuses that choose the table to walk; none for a group, whose tasks are few enough to walk whatever
+    their status."""
     return () if where.group is not None else where.statuses
 
 
 def _records(statuses: Sequence[TaskStatus] = (), *, with_parameters: bool = True) -> Select[Any]:
     both = task.outerjoin(live, live.c.id == task.c.id).outerjoin(done, done.c.id == task.c.id)
-    # With a status asked for, an inner join lets the database walk the smaller table.
+    # With a status in the filter, an inner join lets the database walk the smaller table.
     if statuses and not _FINAL.intersection(statuses):
         both = live.join(task, live.c.id == task.c.id).outerjoin(done, done.c.id == task.c.id)
     elif statuses and _FINAL.issuperset(statuses):
@@ -221,7 +222,7 @@ def _records(statuses: Sequence[TaskStatus] = (), *, with_parameters: bool = Tru
     return select(*(by_field[name] for name in _RECORDS.names)).select_from(both.join(lane, stands_in))
 
 
-# The same words on both databases, written once: putting them together costs more than what they ask for.
+# The same SQL on both databases, built once: building it costs more than running it.
 RECORDS_AMONG = f"{_records()} WHERE task.id AMONG($1)"
 RECORDS_WITHOUT_PARAMETERS = f"{_records(with_parameters=False)} WHERE task.id AMONG($1)"
 
@@ -243,7 +244,7 @@ def _filtered(query: Select[Any], where: TaskFilter) -> Select[Any]:
     if where.node is not None:
         query = query.where(or_(live.c.node == where.node, done.c.node == where.node))
     if where.name_prefix is not None:
-        # LIKE minds case on one database and not on the other.
+        # Not LIKE: it is case-sensitive on one database and not on the other.
         query = query.where(func.substr(task.c.name, 1, len(where.name_prefix)) == where.name_prefix)
     return query
 

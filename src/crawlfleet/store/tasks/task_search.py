@@ -1,7 +1,8 @@
-"""Searching tasks for what no index knows: a bounded number of rows per page, newest first, and the page says so.
+"""The search of tasks without an index: a bounded number of rows per page, newest first; the page reports where it
+stopped.
 
-A host is looked for in the text of the parameters by the database, and what it finds is looked at here: only the host
-of a URL counts.
+The database searches the text of the parameters for a host, and its matches are checked here: only the host of a URL
+counts.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from crawlfleet.store.engine.transaction import Row
 from crawlfleet.store.schema import done, live, task
 
 ROWS = 20_000
-"""Looked at for one page of a search."""
+"""Number of rows read for one page of a search."""
 BYTES = 64 << 20
-"""Of parameters in which text is looked for, for one page."""
+"""Number of bytes of parameters in which text is searched, for one page."""
 _ID = re.compile(r"task-([0-9a-f]{1,16})")
 _ID_DIGITS = 16
 _FINAL = frozenset(FINAL_STATUSES)
 
 
 class _Says(FunctionElement[bool]):
-    """Whether the text that bytes are holds another one, in whichever case."""
+    """SQL function: whether bytes, read as text, contain another text, regardless of case."""
 
     type = Boolean()
     inherit_cache = True
@@ -54,7 +55,7 @@ def _says_postgres(element: _Says, compiler: SQLCompiler, **options: Any) -> str
 
 
 def ids_of(text: str | None) -> tuple[TaskId, TaskId] | None:
-    """The ids that begin like this; None for text that is no beginning of an id."""
+    """Return the range of ids that begin with the text; None for text that is no beginning of an id."""
     if text is None or (found := _ID.fullmatch(text)) is None:
         return None
     digits = found.group(1)
@@ -63,7 +64,7 @@ def ids_of(text: str | None) -> tuple[TaskId, TaskId] | None:
 
 
 def is_search(where: TaskFilter, text: str | None) -> bool:
-    """Whether a page of it may have to look at many tasks to find a few."""
+    """Return whether a page of this query may have to look at many tasks to find a few."""
     is_sifted = where.group is not None and bool(where.statuses)
     return (
         text is not None
@@ -73,13 +74,14 @@ def is_search(where: TaskFilter, text: str | None) -> bool:
 
 
 def walked(where: TaskFilter) -> Select[Any]:
-    """The ids such a search walks through: of the table, and the group, project or workflow, that make it small."""
+    """Return the query of the ids that such a search walks over: of the table, and the group, project or workflow,
+    that make it small."""
     if where.group is not None:
         return select(task.c.id).where(task.c.group_id == where.group)
     if where.statuses and not _FINAL.intersection(where.statuses):
         return select(live.c.id)
     if where.statuses and _FINAL.issuperset(where.statuses):
-        # Only one status that is not the usual one has its ids in order.
+        # Only a single status other than completed has an index with its ids in order.
         is_indexed = len(where.statuses) == 1 and where.statuses[0] is not TaskStatus.COMPLETED
         query = select(done.c.id)
         return query.where(done.c.status == int(where.statuses[0])) if is_indexed else query
@@ -92,7 +94,8 @@ def walked(where: TaskFilter) -> Select[Any]:
 
 
 def stop_of(sizes: Iterable[Row]) -> TaskId | None:
-    """The first id that a search leaves to the next page, of ids in its order with how much is to be read of each."""
+    """Return the first id that a search leaves to the next page, given ids in its order with the bytes to be read of
+    each."""
     rows = size = 0
     for task_id, bytes_ in sizes:
         rows, size = rows + 1, size + bytes_
@@ -102,7 +105,7 @@ def stop_of(sizes: Iterable[Row]) -> TaskId | None:
 
 
 def sift(text: str, record_of: Callable[[Row], TaskRecord], kept: Callable[[Row], Row]) -> Sift:
-    """Only rows of tasks that are about the text, and of those what is kept."""
+    """Make the sift that passes only tasks that are about the text, reduced to what is kept of their rows."""
 
     def match_row(row: Row) -> Row | None:
         return kept(row) if is_about(record_of(row), text) else None
@@ -116,7 +119,7 @@ def mentions(text: str) -> ColumnElement[bool]:
 
 
 def is_about(record: TaskRecord, text: str) -> bool:
-    """Whether its name begins with the text or the host of one of its URLs has it."""
+    """Return whether its name begins with the text, or the host of one of its URLs contains it."""
     if record.name is not None and record.name.startswith(text):
         return True
     wanted = text.lower()
@@ -124,7 +127,7 @@ def is_about(record: TaskRecord, text: str) -> bool:
 
 
 def hosts(parameters: bytes) -> set[str]:
-    """The hosts of the URLs that parameters name."""
+    """Return the hosts of the URLs in the parameters."""
     try:
         said = _urls(parameters)
     except msgspec.MsgspecError:

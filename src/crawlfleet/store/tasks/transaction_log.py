@@ -1,4 +1,4 @@
-"""What every transition writes beside its rows: counter deltas and the one outbox row of its transaction."""
+"""The transaction log that every transition writes beside its rows: counter deltas and the one outbox row."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.transaction import Row, Tx
 
 OPEN = 0
-"""What a group counts its members under that have not ended."""
+"""Status under which a group counts its members that have not ended."""
 
 
 class Journal:
-    """Collects while a transaction works; `write` puts it all down."""
+    """The collector of a transaction's counter deltas and events; `write` writes them all."""
 
     def __init__(self) -> None:
         self._moves: Counter[tuple[str, int]] = Counter()
@@ -33,7 +33,8 @@ class Journal:
             self._moves[project, int(want)] += count
 
     def member_moved(self, group: GroupId, have: TaskStatus | None, want: TaskStatus | None, count: int = 1) -> None:
-        """Of a task in a group: counted is only that there is one more or less, that it ended, and how."""
+        """Count a transition of a task in a group: only that there is one member more or less, that it ended, and
+        how."""
         before, after = _counted(have), _counted(want)
         if before == after:
             return

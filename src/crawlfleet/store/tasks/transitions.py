@@ -1,7 +1,7 @@
-"""Transitions of live tasks: decided steps written in batches, with executions, events, counters and dependants.
+"""Transitions of live tasks: decided transitions written in batches, with executions, events, counters and dependants.
 
-Whatever a step does to a task is written here and nowhere else, so that the rules that tie tables together (a final
-task leaves `live`, a finished execution gets its row, a parent's end reaches its children) hold for every verb.
+Whatever a transition does to a task is written here and nowhere else, so that the rules that tie tables together (a
+final task leaves `live`, a finished execution gets its row, a parent's end reaches its children) hold for every verb.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ _LANE = task_rows.LIVE_COLUMNS.index("lane")
 
 
 class Transition:
-    """The steps of one transaction."""
+    """The transitions of one transaction."""
 
     def __init__(self, tx: Tx, lanes: LaneBook, now: Instant) -> None:
         self.applied = Applied()
         self.journal = Journal()
         self.doors: dict[str, SubmitQuota | None] = {}
-        """Of projects whose tasks become more in this transaction."""
+        """Submit quotas of the projects that get more tasks in this transaction."""
         self._tx = tx
         self._lanes = lanes
         self._now = now
@@ -76,7 +76,7 @@ class Transition:
         self._told: dict[Kind, list[Row]] = defaultdict(list)
 
     async def change(self, tasks: Sequence[TaskId], decide: Decide) -> None:
-        """Lock the live rows of `tasks` and take the steps decided for them."""
+        """Lock the live rows of `tasks` and make the transitions decided for them."""
         wanted = list(dict.fromkeys(tasks))
         found = await self._tx.fetch(LOCK_LIVE, wanted)
         await self.apply(found, decide)
@@ -87,7 +87,7 @@ class Transition:
                 self.applied.refused[task] = Refusal(Code.ALREADY_FINAL, "has ended") if task in final else UNKNOWN_TASK
 
     async def change_held(self, node: int, decide: Decide) -> None:
-        """The same for everything a node holds."""
+        """Lock the live rows of everything a node holds, and make the transitions decided for them."""
         await self.apply(await self._tx.fetch(LOCK_HELD, node), decide)
 
     async def apply(self, found: Sequence[Row], decide: Decide) -> None:
@@ -103,14 +103,16 @@ class Transition:
         await self.release_children(finals)
 
     async def locked(self, tasks: Iterable[TaskId]) -> list[LiveTask]:
-        """The live rows of these tasks as they stand now, which nobody else changes until the end."""
+        """Lock the live rows of these tasks, and return them as they are now; no other transaction changes them until
+        the end."""
         await self.flush()
         rows = await self._tx.fetch(LOCK_LIVE, sorted(tasks))
         await self._lanes.load(self._tx, (row[_LANE] for row in rows))
         return [task_rows.live_task(row[:-1]) for row in rows]
 
     async def release_children(self, finals: dict[TaskId, TaskStatus]) -> None:
-        """Tell the children of tasks that ended; a child that can never run is cancelled, and its children after it."""
+        """Release the children of tasks that ended; a child that can never run is cancelled, and its children after
+        it."""
         if not finals or not await self._tx.fetch(ANY_CHILDREN):
             return
         while finals:
@@ -134,7 +136,7 @@ class Transition:
         await self._lanes.load(self._tx, (row[_LANE] for row in found))
         ended: dict[TaskId, TaskStatus] = {}
         for row in found:
-            # One child may be reached twice in a transaction: its newest row is the one to go on from.
+            # One child may be reached twice in a transaction: its newest row is the one to continue from.
             child = self._updates.get(row[0]) or task_rows.live_task(row[:-1])
             if child.status is TaskStatus.WAITING and child.id not in self._finals:
                 step = _child_step(child, parents[child.id], finals, self._now, task_rows.retry_policy(row[-1]))
@@ -143,7 +145,7 @@ class Transition:
         return ended
 
     def take(self, task: LiveTask, step: Step, *, is_unrun: bool = False) -> bool:
-        """Whether the step was taken and changed the task."""
+        """Apply a transition; return whether it was legal and changed the task."""
         after = step.after
         if after == task:
             self.applied.after[task.id] = task.status
@@ -206,7 +208,7 @@ class Transition:
         self._told[step.kind].append(row)
 
     async def flush(self) -> None:
-        """Write the rows of the steps taken so far, for whoever has to read them in the same transaction."""
+        """Write the rows of the transitions made so far, for a caller that has to read them in the same transaction."""
         tx = self._tx
         if self._entered:
             await self._lanes.keep(tx, self._entered)
@@ -261,7 +263,8 @@ def parent_ended(parent: TaskId, status: TaskStatus) -> str:
 
 
 def cause_of(failure: Failure | None, reason: str | None) -> str:
-    """What dead letters are grouped by: the error without the parts that differ from one to the next."""
+    """Return the cause by which dead letters are counted together: the error without the parts that differ from one to
+    the next."""
     said = f"{failure.error.word}: {failure.message}" if failure else (reason or "unknown")
     if reason and reason.startswith("poison"):
         said = f"poison: {said}"

@@ -1,1 +1,1 @@
-"""The history of the tables. `store.engine.migrate` runs it at start."""
+"""The migrations of the tables, in order. `store.engine.migrate` runs them at start."""

@@ -1,4 +1,4 @@
-"""Alembic's entry: the connection comes from `store.engine.migrate`."""
+"""The entry point of Alembic; the connection comes from `store.engine.migrate`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""PostgreSQL: a pool, arrays in and COPY."""
+"""The PostgreSQL engine: a connection pool, with batches sent as arrays or by COPY."""

@@ -1,4 +1,4 @@
-"""The address of a PostgreSQL database, as managed services print it, in the form that asyncpg takes."""
+"""The address of a PostgreSQL database, as managed services print it, converted to the form that asyncpg takes."""
 
 from __future__ import annotations
 
@@ -45,19 +45,20 @@ _LIBPQ_ONLY = frozenset(
 """Parameters of libpq and of other clients. asyncpg does not know them and would send them to the server as settings,
 which refuses the connection."""
 _WEAKENS = frozenset({"channel_binding", "require_auth"})
-"""Of those, the ones whose absence makes the connection less safe than the address asks for."""
+"""Parameters among those whose absence makes the connection less safe than the address asks for."""
 _TLS_REFUSED = "rejected SSL upgrade"
 _FILE_READERS = ("X509", "PEM")
-"""The parts of OpenSSL that read files of certificates and keys."""
+"""Parts of OpenSSL that read files of certificates and keys."""
 _MISTAKES = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError, ValueError)
-"""Unknown user, unknown database, and what asyncpg cannot make sense of."""
+"""Errors of a wrong address: an unknown user, an unknown database, and what asyncpg cannot parse."""
 
 
 _FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 
 
 def normalise_address(address: str) -> str:
-    """The address without what only other clients understand. Raises ConfigError when its query is wrong."""
+    """Remove the parameters that only other clients understand. Raises ConfigError when the query of the address is
+    wrong."""
     parts = urlsplit(address)
     try:
         parameters = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
@@ -72,7 +73,7 @@ def normalise_address(address: str) -> str:
 
 
 def _find_file(name: str, value: str) -> str:
-    """The value of a parameter; of one that names a file, the path of a file that exists."""
+    """Return the value of a parameter; if it names a file, the path of a file that exists."""
     if name not in _FILES:
         return value
     if (name, value) == ("sslrootcert", "system"):
@@ -83,7 +84,8 @@ def _find_file(name: str, value: str) -> str:
 
 
 def find_mistake(exc: BaseException) -> str | None:
-    """What is wrong with the address, if this failure to connect shows it: waiting for the server mends none of it."""
+    """Return the mistake in the address that this failure to connect shows, which waiting for the server does not
+    mend; None if it shows none."""
     if isinstance(exc, ssl.SSLCertVerificationError):
         return (
             f"the server's certificate is not accepted ({exc.verify_message}): name its authority in the address, "

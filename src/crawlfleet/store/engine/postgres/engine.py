@@ -1,11 +1,12 @@
-"""Transactions on PostgreSQL.
+"""The PostgreSQL engine: transactions and reads on connection pools.
 
 A connection that freezes inside a transaction must not hold up the cluster: the server ends it after two seconds of
-silence, and nobody waits longer than that for a lock. What the server aborted for a deadlock is simply run again.
+silence, and no transaction waits longer than three seconds for a lock. What the server aborted for a deadlock is run
+again.
 
-One case the server does not see: a client that freezes in the middle of a COPY, or while it is sent an answer. It is
-not idle, and the server does not heed the limit of a statement while it waits for a client. So a transaction that had
-to wait too long for a lock ends the connections that wait for their clients and hold locks, and is run again.
+One case the server does not detect: a client that freezes in the middle of a COPY, or while an answer is sent to it.
+It is not idle, and the server does not apply the statement timeout while it waits for a client. So a transaction that
+had to wait too long for a lock ends the connections that wait for their clients and hold locks, and is run again.
 
 Whether a transaction whose COMMIT was not answered took effect is not known here: that is OutcomeUnknown, and the
 caller reads again before deciding.
@@ -39,15 +40,15 @@ IDLE_IN_TRANSACTION_MS = 2_000
 LOCK_TIMEOUT_MS = 3_000
 STATEMENT_TIMEOUT_MS = 30_000
 PATIENCE_S = 8.0
-"""For a transaction as a whole, the wait for a connection included: a server that hangs answers nobody, and whoever
-asked should hear so. Batches are bounded, and take a small part of it."""
+"""Timeout for a transaction as a whole, including the wait for a connection: a server that hangs answers no one, and
+the caller should get an error. Batches are bounded, and take a small part of it."""
 BROWSE_GRACE_S = 2.0
-"""Beyond the deadline of a read for people, for a server that does not even end it."""
+"""Grace after the deadline of a read for people, for a server that does not even cancel it."""
 CONNECT_S = 5.0
-"""A server that takes no connection by then is away."""
+"""Timeout for a new connection; a server that accepts none by then is away."""
 _TRIES = 5
 _AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
-# The internal error is what the driver says of a connection that died under it at the wrong moment.
+# The driver raises InternalClientError for a connection that died while it was in use.
 _AWAY = (
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
@@ -66,7 +67,7 @@ _BEGIN = "BEGIN"
 _LEADER_CHECK = render(LEADER_CHECK)
 _ONE_ROW = "SELECT 1"
 _APPLICATION = "crawlfleet"
-# A transaction id is what a connection has that locked or wrote something: those who only read are left alone.
+# A connection that locked or wrote something has a transaction id: connections that only read are left alone.
 _END_SILENT = f"""
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 WHERE datname = current_database() AND usename = current_user AND application_name = '{_APPLICATION}'
@@ -80,7 +81,7 @@ class PostgresEngine:
         self._pool = pool
         self._browse_s = browse_s
         self._browsers = browsers
-        """Few, and apart from those that the loops and the nodes wait for."""
+        """Pool of a few connections, separate from those that the loops and the nodes wait for."""
 
     @classmethod
     async def connect(cls, dsn: str, *, connections: int = 8, browse_s: float = BROWSE_S) -> PostgresEngine:
@@ -96,7 +97,8 @@ class PostgresEngine:
     async def _make_pool(dsn: str, name: str, connections: int, statement_timeout_ms: int) -> Pool:
         try:
             return await asyncpg.create_pool(
-                # None is kept for its own sake: the pool would try for it, in its own words, while the server is away.
+                # No idle connection is kept: the pool would try to open one, and fail with errors of its own, while
+                # the server is away.
                 dsn,
                 min_size=0,
                 max_size=connections,
@@ -108,11 +110,12 @@ class PostgresEngine:
                     "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS),
                     "lock_timeout": str(LOCK_TIMEOUT_MS),
                     "statement_timeout": str(statement_timeout_ms),
-                    # Hot tables churn: a plan made while one was nearly empty, and kept, would read all of it when
-                    # it is full. Planning anew looks at its size of the moment, and costs a batch next to nothing.
+                    # Hot tables churn: a cached plan, made while a table was nearly empty, would read all of it when
+                    # it is full. Planning each time uses the current size of the table, and costs a batch next to
+                    # nothing.
                     "plan_cache_mode": "force_custom_plan",
                     "enable_seqscan": "off",
-                    # A bitmap would gather a whole lane and sort it, where the index has its head in order.
+                    # A bitmap would collect a whole lane and sort it, where the index has its head in order.
                     "enable_bitmapscan": "off",
                     "jit": "off",
                 },
@@ -129,13 +132,13 @@ class PostgresEngine:
                     raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
             except StoreUnavailable as exc:
                 is_locked = isinstance(exc.__cause__, asyncpg.LockNotAvailableError)
-                # Once: a second wait of that length would be too long for the caller.
+                # Only once: a second wait of that length would be too long for the caller.
                 if not is_locked or tried > 1 or not await self._end_silent():
                     raise
         raise InvariantBroken("unreachable")
 
     async def _end_silent(self) -> bool:
-        """End connections of clients that froze with locks; whether there were any."""
+        """End the connections of clients that froze while they held locks; return whether there were any."""
         rows = await self.read(lambda tx: tx.fetch(_END_SILENT))
         return bool(rows[0][0])
 
@@ -144,7 +147,7 @@ class PostgresEngine:
         try:
             async with asyncio.timeout(PATIENCE_S), self._pool.acquire() as connection, _LeftAtOnce(connection):
                 try:
-                    # Not by the driver's own transactions: a term is checked on the same way.
+                    # Not with the driver's own transactions: the leader's term is checked in the same round trip.
                     begun = await connection.execute(_BEGIN if term is None else _begin_as_leader(term))
                     if term is not None and begun != _ONE_ROW:
                         raise NotLeader(term)
@@ -241,7 +244,8 @@ def _said(exc: BaseException) -> str:
 
 
 async def _nothing_to_reset(_connection: object) -> None:
-    """Nothing here outlives its transaction: no session lock, no listener, no setting. It saves a round trip each."""
+    """Reset nothing: no session lock, listener or setting outlives its transaction. This saves a round trip each
+    time."""
 
 
 def _begin_as_leader(term: int) -> str:
@@ -249,8 +253,9 @@ def _begin_as_leader(term: int) -> str:
 
 
 class _LeftAtOnce:
-    """Whoever is cancelled, or has waited too long, leaves at once. The driver would ask the server to cancel, and wait
-    for as long as that takes; a server that hangs takes for ever. A connection that ends is a rollback as well."""
+    """Context that terminates the connection when the caller is cancelled or times out, without waiting. The driver
+    would ask the server to cancel, and wait for as long as that takes; a server that hangs takes for ever. The end of
+    a connection is a rollback as well."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -264,7 +269,7 @@ class _LeftAtOnce:
 
 
 async def _roll_back(connection: Connection) -> None:
-    """Undo; a connection that cannot even do that is thrown away, which undoes it too."""
+    """Roll back; a connection that cannot even do that is terminated, which rolls back too."""
     try:
         await connection.execute("ROLLBACK")
     except (*_AWAY, asyncpg.PostgresError):
@@ -275,4 +280,4 @@ def _throw_away(connection: Connection) -> None:
     try:
         connection.terminate()
     except asyncpg.InterfaceError:
-        pass  # it died, and the pool has taken it back: what the caller is told must not be this
+        pass  # it died, and the pool has taken it back: the caller must not get this error instead of the first one

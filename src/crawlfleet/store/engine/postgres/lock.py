@@ -1,8 +1,8 @@
-"""One master for one database, or many that have a broker between them: a lock, alone or shared, on a connection of its
-own. A master that died holds nothing.
+"""The advisory lock that allows one master on a database without a broker, or many masters with one.
 
-The server lets go of the lock when the connection ends, also that of a
-machine which went away without a word; should it be the server that was away, the lock is taken again.
+It is an exclusive or a shared lock, on a connection of its own. A master that died holds nothing: the server releases
+the lock when the connection ends, also that of a machine which went away without closing it. If it was the server that
+was away, the lock is taken again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 TRIES, AGAIN_S = 15, 0.1
-"""A master that was just stopped may still be on its way out."""
+"""Number of attempts and the pause between them: a master that was just stopped may still be shutting down."""
 RETAKE_S = 1.0
 CONNECT_S = 5.0
 _KEY = 0x63726177_6D617374
@@ -38,7 +38,7 @@ class DatabaseLock:
         self._retaking: asyncio.Task[None] | None = None
 
     async def take(self) -> None:
-        """Raises ConfigError when another master has it."""
+        """Take the lock. Raises ConfigError when another master has it."""
         try:
             for _ in range(TRIES):
                 if await self._try():

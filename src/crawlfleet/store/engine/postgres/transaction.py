@@ -1,7 +1,7 @@
-"""A PostgreSQL transaction: batches travel as arrays, or by COPY.
+"""A PostgreSQL transaction: batches are sent as arrays, or by COPY.
 
-What is only inserted waits for the next statement: the last one of nearly every transaction, which notes what it did,
-takes it all along on one way.
+Plain inserts wait for the next statement: the last one of nearly every transaction, `note`, sends them all along in
+one round trip.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _LOCKS = (
 )
 _DIALECT = postgresql_dialect()  # type: ignore[no-untyped-call]
 _COPY_FROM = 200
-"""Rows from which COPY's extra round trips pay."""
+"""Number of rows from which the extra round trips of COPY pay."""
 _FIRST_ROWS, _MOST_ROWS, _ROWS_BYTES = 10, 500, 1 << 20
 _ARGUMENT = re.compile(r"\$(\d+)")
 
-# Pending is the lowest status: `status < 1` is `status = 0`, said so that the index of pending tasks is no way to
-# answer it. After a quiet time the planner takes that index for nearly empty, and would rather read all of it than
-# look up each task. `= ANY` says again what the join says: whatever the planner believes of the table, and joins by, it
-# looks up these and no others.
+# Pending is the lowest status: `status < 1` means `status = 0`, written so that the index of pending tasks cannot be
+# used for it. After a quiet time the planner takes that index for nearly empty, and would rather read all of it than
+# look up each task. `= ANY` repeats the condition of the join: whatever the planner assumes about the table, and
+# whichever join it chooses, it looks up these tasks and no others.
 ASSIGN = (
     f"UPDATE live SET status = {TaskStatus.ASSIGNED:d}, node = a.node, session = a.session, "
     "execution = a.execution, assigned_at = $6, deadline_at = $7 + timeout_s * 1000::bigint "
@@ -63,7 +63,7 @@ COMPLETE = (
 
 
 def _add_pending(**types: str) -> str:
-    """Insert live rows whose columns of these names are sent as arrays of these types."""
+    """Build the statement that inserts live rows whose columns of these names are sent as arrays of these types."""
     arrays = ", ".join(f"${n}::{type_}[]" for n, type_ in enumerate(types.values(), 1))
     values = task_rows.new_live_values(**{name: f"a.{name}" for name in types})
     return (
@@ -84,7 +84,7 @@ NOTE = (
 
 @lru_cache(maxsize=1024)
 def render(sql: str) -> str:
-    """The statement in PostgreSQL's words."""
+    """Translate a statement into PostgreSQL's dialect."""
     for pattern, words in _LOCKS:
         sql = pattern.sub(words, sql)
     return _AMONG.sub(r"= ANY($\1)", sql)
@@ -122,7 +122,8 @@ class PostgresTx:
         return [tuple(record) for record in await self._connection.fetch(render(sql), *args)]
 
     async def rows(self, sql: str, args: Sequence[Any]) -> AsyncGenerator[Row]:
-        """A few at a time, and fewer of those that are large: what is not asked for is not sent."""
+        """Iterate over rows with a cursor, a few at a time, and fewer if they are large: rows not asked for are not
+        sent."""
         async with self._connection.transaction(readonly=True):
             cursor = await self._connection.cursor(sql, *args)
             count = _FIRST_ROWS
@@ -157,7 +158,7 @@ class PostgresTx:
     async def add_pending(self, rows: Sequence[Row]) -> None:
         columns = _columns(rows)
         is_grouped = any(columns[3])
-        # Most tasks are in no group: a column that nobody fills is not sent.
+        # Most tasks are in no group: a column without values is not sent.
         self._held.append((ADD_PENDING_MEMBERS, columns) if is_grouped else (ADD_PENDING, columns[:3]))
 
     async def update(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
@@ -169,8 +170,9 @@ class PostgresTx:
         await self.flush()
         return {record[0] for record in await self._connection.fetch(SEE, crawl, list(hashes))}
 
-    # These lock many live rows each. They do so in order of id, as all others do: two that meet on the same tasks in
-    # another order would wait for each other until the server noticed, a whole second later.
+    # These two lock many live rows each. They lock in order of id, as all other statements do: two transactions that
+    # meet on the same tasks in different orders would wait for each other until the server detected the deadlock, a
+    # whole second later.
 
     async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
         await self.flush()
@@ -187,7 +189,7 @@ class PostgresTx:
         await self._send([(NOTE, [*moved, *outbox])])
 
     async def flush(self) -> None:
-        """Send what still waits."""
+        """Send the inserts that still wait."""
         if self._held:
             await self._send([])
 
@@ -208,7 +210,7 @@ class PostgresTx:
 
 @lru_cache(maxsize=256)
 def _shifted(sql: str, by: int) -> str:
-    """With the arguments counted from another number."""
+    """Renumber the arguments of a statement by an offset."""
     return _ARGUMENT.sub(lambda found: f"${int(found.group(1)) + by}", sql) if by else sql
 
 

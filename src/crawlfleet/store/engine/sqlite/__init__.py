@@ -1,1 +1,1 @@
-"""SQLite: one file, one writer."""
+"""The SQLite engine: one file, one writer."""

@@ -1,7 +1,7 @@
-"""Threads that read for people, each with a connection of its own and a deadline for each read.
+"""Reader threads for people, each with a connection of its own and a deadline for each read.
 
-The database asks every few thousand steps whether to go on: a read whose time is over, or whose caller has gone, ends
-there. What waits for a thread for too long is not begun.
+The database calls back every few thousand steps whether to go on: a read whose deadline has passed, or whose caller
+has gone, is interrupted there. A read that waited too long for a thread is not begun.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Work = Callable[[Tx], Awaitable[Any]]
 ReadOnce = Callable[[sqlite3.Connection, Work], Any]
 
 _STEPS = 5_000
-"""Of the database's machine, between two looks at the clock: far less than a millisecond."""
+"""Number of steps of SQLite's virtual machine between two looks at the clock: far less than a millisecond."""
 
 
 class _Job(NamedTuple):
@@ -86,7 +86,7 @@ class Browser:
         try:
             job.loop.call_soon_threadsafe(_settle, job.future, outcome)
         except RuntimeError:
-            pass  # the loop of the caller closed meanwhile
+            pass  # the event loop of the caller closed meanwhile
 
 
 def _is_interrupted(exc: BaseException) -> bool:

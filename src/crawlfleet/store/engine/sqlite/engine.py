@@ -1,10 +1,14 @@
-"""One writer thread owns the only connection that writes; a reader thread has its own, and the loop one for glances.
-What people read has threads apart (see `browser.py`): the loops of the leader never wait for it.
+"""The SQLite engine: one writer thread owns the only connection that writes; a reader thread and the loop have their
+own.
 
-Group commit: while one commit is on its way to disk, what arrives is gathered and goes into the next one together,
-each piece in a savepoint of its own, so that one that fails takes nobody with it. An idle writer commits at once.
+The connection on the loop is for glances. Reads for people have threads apart (see `browse_reader.py`): the loops of
+the leader never wait for them.
 
-`InlineEngine` does the same on the caller's loop, with no thread, for the simulation: a seed replays exactly.
+Group commit: while one commit is on its way to disk, the writes that arrive are collected and go into the next one
+together, each in a savepoint of its own, so that one that fails does not affect the others. An idle writer commits at
+once.
+
+`InlineEngine` does the same on the caller's loop, without threads, for the simulation: a random seed replays exactly.
 """
 
 from __future__ import annotations
@@ -110,7 +114,7 @@ class SqliteEngine:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         jobs.put(_Job(work, term, loop, future))
-        # A caller that gives up must not look as if nothing happened: the job still runs to its end.
+        # Shielded: a caller that gives up must not look as if nothing happened, since the work still runs to its end.
         return await asyncio.shield(future)
 
     def _write_loop(self) -> None:
@@ -126,7 +130,7 @@ class SqliteEngine:
 
 
 class InlineEngine:
-    """The same statements on the caller's own loop."""
+    """The engine for the simulation: it runs the same statements on the caller's own event loop."""
 
     def __init__(self, path: Path, *, synchronous: str = "OFF") -> None:
         self._connection = connect(path, synchronous=synchronous)
@@ -138,7 +142,7 @@ class InlineEngine:
         return outcome  # type: ignore[no-any-return]
 
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
-        # Nobody writes meanwhile: there is but one connection, and this never waits.
+        # No write can happen meanwhile: there is only one connection, and this code never suspends.
         with _translated:
             return drive(work(SqliteTx(self._connection)))
 
@@ -188,7 +192,7 @@ def connect(path: Path, *, synchronous: str, cache_kib: int = 65_536) -> sqlite3
 
 
 def drive(coroutine: Awaitable[T]) -> T:
-    """Run a coroutine that never waits."""
+    """Run a coroutine that never suspends, and return its value."""
     stepped: Coroutine[Any, Any, T] = coroutine  # type: ignore[assignment]
     try:
         stepped.send(None)
@@ -208,7 +212,8 @@ def read_once(connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]]
 
 
 def commit_group(connection: sqlite3.Connection, works: Sequence[tuple[Work, int | None]]) -> list[Any]:
-    """Run all in one transaction; for each its value or its exception. Nothing is answered before the commit."""
+    """Run all works in one transaction; return the value or the exception of each. None is answered before the
+    commit."""
     try:
         with _translated:
             connection.execute("BEGIN IMMEDIATE")
@@ -232,7 +237,8 @@ def _run(connection: sqlite3.Connection, work: Work, term: int | None, *, is_alo
     try:
         outcome = drive(_under(tx, work, term))
     except Exception as exc:
-        # A full disk may already have undone everything: then the whole group failed, and says so.
+        # A full disk may already have rolled everything back: then the whole group failed, and each of its callers
+        # gets the error.
         if not connection.in_transaction:
             raise
         connection.execute("ROLLBACK TO piece")
@@ -272,7 +278,7 @@ def _deliver(jobs: Sequence[_Job], outcomes: Sequence[Any]) -> None:
     for job, outcome in zip(jobs, outcomes, strict=True):
         by_loop.setdefault(job.loop, []).append((job.future, outcome))
     for loop, pairs in by_loop.items():
-        # A loop that closed meanwhile has nobody left to tell.
+        # If the loop closed meanwhile, no caller is left to be answered.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(_settle, pairs)
 
@@ -288,7 +294,8 @@ def _settle(pairs: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
 
 
 class _Translating:
-    """Stands around every statement: a context made of a generator would cost as much as what is in it."""
+    """Context that translates the errors of every statement: one made of a generator would cost as much as its
+    content."""
 
     def __enter__(self) -> None:
         pass

@@ -1,4 +1,5 @@
-"""One master per SQLite file, held by the operating system: a master that died holds nothing."""
+"""The file lock that allows one master per SQLite file. The operating system holds it: a master that died holds
+nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from crawlfleet.errors import ConfigError
 
 
 class FileLock:
-    """Taken for the life of the process that opened the file."""
+    """A lock that is held for the life of the process that opened the file."""
 
     def __init__(self, database: Path) -> None:
         self._path = database.with_name(f"{database.name}.lock")

@@ -26,7 +26,8 @@ ASSIGN = (
     f"deadline_at = ? + timeout_s * 1000 WHERE id = ? AND status = {TaskStatus.PENDING:d} AND lane = ?"
 )
 ASSIGNED = "SELECT id, execution FROM live WHERE id IN (SELECT value FROM json_each(?))"
-# What the database can copy or repeat by itself it does: a value bound from Python costs more than a row moved there.
+# What the database can copy or repeat by itself is left to it: binding a value from Python costs more than moving a
+# row inside the database.
 ADD_PENDING = (
     f"INSERT INTO live ({', '.join(task_rows.LIVE_COLUMNS)}) "
     f"SELECT {task_rows.new_live_values(id='value', lane='?2', timeout_s='?3', group_id='?4')} FROM json_each(?1)"
@@ -49,7 +50,7 @@ _to_json = msgspec.json.Encoder().encode
 
 @lru_cache(maxsize=1024)
 def render(sql: str) -> str:
-    """The statement in SQLite's words."""
+    """Translate a statement into SQLite's dialect."""
     sql = _LOCK.sub("", sql)
     sql = _AMONG.sub(r"IN (SELECT value FROM json_each(?\1))", sql)
     return _ARGUMENT.sub(r"?\1", sql)
@@ -75,7 +76,7 @@ class SqliteTx:
         return self._connection.execute(render(sql), [_bound(arg) for arg in args]).fetchall()
 
     def rows(self, sql: str, args: Sequence[Any]) -> Generator[Row]:
-        """One by one: what is not asked for is not read."""
+        """Iterate over rows one by one: rows not asked for are not read."""
         cursor = self._connection.execute(sql, args)
         try:
             yield from cursor
@@ -106,7 +107,7 @@ class SqliteTx:
         tasks = [row[0] for row in rows]
         if changed == len(rows):
             return tasks
-        # Some were not pending any more: the fence each moved row now carries tells which moved.
+        # Some tasks were not pending any more: the fence that each moved row now carries shows which ones moved.
         found = dict(self._connection.execute(ASSIGNED, [_to_json(tasks).decode()]).fetchall())
         return [task for task, _, run, _, _ in rows if found.get(task) == run]
 
@@ -123,7 +124,7 @@ class SqliteTx:
         held = run(HELD, [_to_json([row[0] for row in rows]).decode()]).fetchall()
         ours = set(map(fence, held))
         if ours != wanted:
-            # Some are not held just so any more: the others go on without them.
+            # Some tasks are not held by this execution and node any more: the others are completed without them.
             held = [row for row in held if row[:3] in wanted]
             rows = [row for row in rows if row[:3] in ours]
         if held:
@@ -132,7 +133,8 @@ class SqliteTx:
         return held
 
     def _keep_finals(self, rows: Sequence[Row], now: int) -> None:
-        """Each value read out of the JSON costs as much as a row: only columns that anybody filled are sent."""
+        """Insert the final rows. Each value extracted from the JSON costs as much as a row: only columns with values
+        are sent."""
         tasks, _, _, told, results, metrics = zip(*rows, strict=True)
         sent: list[Sequence[Any]] = [tasks]
         words = {"told": "NULL", "result": "NULL", "metrics": "NULL"}

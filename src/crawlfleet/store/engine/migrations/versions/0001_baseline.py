@@ -1,4 +1,4 @@
-"""Baseline: the tables as they are before the first release.
+"""The baseline revision: the tables as they are before the first release.
 
 Nothing is released: until then a change of the tables is made here, in the table it belongs to, and in `store.schema`.
 The first change after the release is the next revision, and this file stays as it is.
@@ -84,23 +84,23 @@ _HOT_TABLES = (
 
 
 def _where(condition: str) -> dict[str, Any]:
-    """The condition of a partial index, for both databases."""
+    """Return the condition of a partial index, for both databases."""
     return {"sqlite_where": sa.text(condition), "postgresql_where": sa.text(condition)}
 
 
 def tune_hot_tables() -> None:
-    """Room for updates in place, and a vacuum that comes early: these tables churn and must stay small."""
+    """Leave space for updates in place, and let autovacuum run early: these tables churn and must stay small."""
     for table in _HOT_TABLES:
         op.execute(
             f"ALTER TABLE {table} SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, "
             "autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)"
         )
-    # It is read once, a moment later: compressing it costs more than the room.
+    # A row is read once, soon after it was written: compressing it costs more than the disk space.
     op.execute("ALTER TABLE outbox ALTER COLUMN body SET STORAGE EXTERNAL")
 
 
 def create_task_tables() -> None:
-    """Tasks, their executions, and the lanes and queues they wait in."""
+    """Create the tables of tasks, their executions, and the lanes and queues they wait in."""
     op.create_table(
         "task",
         sa.Column("id", _ROW_ID, autoincrement=False, nullable=False),
@@ -271,7 +271,7 @@ def create_task_tables() -> None:
 
 
 def create_composite_tables() -> None:
-    """Groups, flows, crawls over many nodes, products and schedules."""
+    """Create the tables of groups, flows, crawls over many nodes, products and schedules."""
     op.create_table(
         "task_group",
         sa.Column("id", _ROW_ID, autoincrement=False, nullable=False),
@@ -452,7 +452,7 @@ def create_composite_tables() -> None:
 
 
 def create_project_tables() -> None:
-    """Projects, and what of their days is granted."""
+    """Create the tables of projects and their daily quotas."""
     op.create_table(
         "project",
         sa.Column("name", sa.Text(), nullable=False),
@@ -490,7 +490,7 @@ def create_project_tables() -> None:
 
 
 def create_host_tables() -> None:
-    """Target hosts: budgets, grants, figures and cookies."""
+    """Create the tables of target hosts: budgets, grants, figures and cookies."""
     op.create_table(
         "host",
         sa.Column("name", sa.Text(), nullable=False),
@@ -578,7 +578,7 @@ def create_host_tables() -> None:
 
 
 def create_node_tables() -> None:
-    """Clusters, nodes, leases, leadership and starts of masters."""
+    """Create the tables of clusters, nodes, leases, leadership and starts of masters."""
     op.create_table(
         "cluster",
         sa.Column("name", sa.Text(), nullable=False),
@@ -677,7 +677,7 @@ def create_node_tables() -> None:
 
 
 def create_admin_tables() -> None:
-    """Events, counters, evidence, configuration, tokens and the audit log."""
+    """Create the tables of events, counters, evidence, configuration, tokens and the audit log."""
     op.create_table(
         "outbox",
         sa.Column("id", _ROW_ID, autoincrement=True, nullable=False),
@@ -781,7 +781,7 @@ def upgrade() -> None:
     create_node_tables()
     create_admin_tables()
     op.execute("INSERT INTO cluster (name, status, description, changed_at) VALUES ('default', 0, '', 0)")
-    # Nobody leads yet. The row is there from the start, so that two first campaigns meet at it.
+    # There is no leader yet. The row exists from the start, so that two first campaigns contend for it.
     op.execute("INSERT INTO leader (term, holder, beats, since_at) VALUES (0, '', 0, 0)")
     if op.get_bind().dialect.name == "postgresql":
         tune_hot_tables()
