@@ -136,5 +136,5 @@ class HostStore(Protocol):
         ...
 
     async def drop_hosts(self, term: int, before: Instant, limit: int) -> int:
-        """Remove hosts that have no limits set by a person and no requests since `before`."""
+        """Remove hosts without limits set by a person, and without requests, back-off or grants since `before`."""
         ...
