@@ -15,7 +15,7 @@ _CLOSE_ATTEMPTS = 20
 
 
 class Gate(Enum):
-    """Whether the callbacks of an owner run."""
+    """The state of an owner, which decides whether its callbacks run."""
 
     OPEN = "open"
     PAUSED = "paused"

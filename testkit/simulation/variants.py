@@ -184,7 +184,7 @@ def elects_late(world: World) -> Iterator[None]:
 
 @contextmanager
 def fires_the_newest_tick_only(world: World) -> Iterator[None]:
-    """Of several ticks that are due one fires, though all are to be caught up."""
+    """Only one of several due ticks fires, though all are to be caught up."""
 
     def forgetful(schedule: Schedule, now: Instant) -> Plan:
         whole = plan_ticks(schedule, now)

@@ -28,7 +28,7 @@ class UrlBatchState(IntEnum):
 
 
 class UrlFlag(IntFlag):
-    """What a URL of the frontier is."""
+    """The kind of an entry of the frontier."""
 
     START = 1
     """A seed of the crawl."""

@@ -25,7 +25,7 @@ class Failure(NamedTuple):
 
 
 class End(IntEnum):
-    """How an execution ended, as its node reports it."""
+    """The end of an execution, as its node reports it."""
 
     COMPLETED = 1
     FAILED = 2
@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
     """Metrics of the execution, as JSON."""
     started_at: Instant | None = None
     park: Park | None = None
-    """What the task waits for, in an outcome of an execution that was handed back."""
+    """Request to park the task, in an outcome of an execution that was handed back."""
     used: Amounts | None = None
     """Amounts used of its project's day, where the execution was metered and reported its use."""
     products: Sequence[Product] = ()
@@ -76,7 +76,7 @@ class ExecutionRecord:
     session: int
     """Number of the node's session in which it was assigned."""
     status: ExecutionStatus | None
-    """How the execution ended; None while it is live."""
+    """Status in which the execution ended; None while it is live."""
     assigned_at: Instant
     started_at: Instant | None
     ended_at: Instant | None

@@ -79,7 +79,7 @@ class StepSpec:
 
 
 class Ended(NamedTuple):
-    """How a step ended, as the steps after it see it."""
+    """The end of a step, as the steps after it see it."""
 
     status: TaskStatus
     result: Any = None

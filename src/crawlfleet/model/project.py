@@ -13,7 +13,7 @@ WEIGHT_DEFAULT = 1.0
 
 
 class OnFull(IntEnum):
-    """What happens to a new task that its project's running or daily quotas do not allow, and to an execution for which
+    """The policy for a new task that its project's running or daily quotas do not allow, and for an execution for which
     nothing of the day is left."""
 
     WAIT = 0

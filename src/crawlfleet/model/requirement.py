@@ -46,7 +46,7 @@ class Requirement:
     """Whether the task may be stopped, at no cost, so that a more important one gets its slot; this requires nothing of
     a node."""
     categories: tuple[str, ...] = ()
-    """Categories of the task; a node that serves only some has to serve one of them."""
+    """Categories of the task; a node that names categories gets only tasks of one of these."""
 
     @property
     def id(self) -> RequirementId:

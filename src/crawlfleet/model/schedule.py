@@ -14,7 +14,7 @@ DEFAULT_ZONE = "UTC"
 
 
 class CatchUp(Word):
-    """What happens to ticks that no leader could fire at their time."""
+    """The policy for ticks that no leader could fire at their time."""
 
     SKIP = 0
     ONE = 1
@@ -22,7 +22,7 @@ class CatchUp(Word):
 
 
 class Overlap(Word):
-    """What a tick does while the task of an earlier one has not ended."""
+    """The policy for a tick while the task of an earlier one has not ended."""
 
     ALLOW = 0
     SKIP = 1
@@ -31,7 +31,7 @@ class Overlap(Word):
 
 
 class TickStatus(Word):
-    """What happened to a tick."""
+    """The result of a tick."""
 
     FIRED = 0
     SKIPPED = 1

@@ -49,7 +49,7 @@ class TaskStatus(Word):
 
 
 class ExecutionStatus(Word):
-    """How an execution ended. While it is live it is shown with its task's status."""
+    """The status in which an execution ended. While it is live it is shown with its task's status."""
 
     COMPLETED = 1
     FAILED = 2

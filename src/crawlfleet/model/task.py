@@ -17,7 +17,7 @@ _NO_RECALL = Recall.NONE
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a task is retried, and after which back-off."""
+    """The retry policy of a task: how often it is retried, and after which back-off."""
 
     max_retries: int = 3
     base_delay_s: float = 2.0

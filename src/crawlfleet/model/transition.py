@@ -23,7 +23,7 @@ class Step(NamedTuple):
     kind: Kind
     """Kind of the event that records the transition."""
     ended: ExecutionStatus | None = None
-    """How the execution that held the task ended; None when there was none or it continues."""
+    """Status in which the execution that held the task ended; None when there was none or it continues."""
     failure: Failure | None = None
     result: bytes | None = None
     metrics: bytes | None = None
@@ -33,7 +33,7 @@ class Step(NamedTuple):
     started_at: Instant | None = None
     """Instant at which the execution started, as its node reports it, where that was not known before."""
     parking: Parking | None = None
-    """What the task waits for from now on."""
+    """Record of what the task waits for from now on, when it is parked."""
     used: Amounts | None = None
     """Amounts that the execution used of its project's day, where it reports them."""
 

@@ -23,7 +23,7 @@ class NewNode(NamedTuple):
 
     id: NodeId
     join_key: str
-    """Key that the node made for itself: the same key is the same node."""
+    """Key that identifies the node when it joins again: the same key is the same node."""
     secret_hash: str
     description: NodeDescription
     enrolment: str | None = None

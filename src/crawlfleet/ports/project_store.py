@@ -18,7 +18,7 @@ from crawlfleet.ports.task_store import Applied, Assignment
 
 
 class ProjectUse(NamedTuple):
-    """What the open tasks of a project use."""
+    """The use of a project's quotas by its open tasks."""
 
     waiting: int
     """Number of tasks that are pending, waiting or to be tried again."""

@@ -55,7 +55,7 @@ class ReadyTasks(Protocol):
     async def ready_parts(
         self, oldest: Sequence[LaneId], newest: Sequence[LaneId], limit: int
     ) -> dict[LaneId, list[TaskId]]:
-        """Return the heads of some lanes and the ends of others, read in one round trip to the store."""
+        """Return the heads of some lanes and the ends of others, read in one transaction."""
         ...
 
     async def set_queue_order(self, queue: str, is_lifo: bool, now: Instant) -> bool:
