@@ -1,1 +1,1 @@
-"""The test kit: what tests, benches and the simulation are built from."""
+"""The test kit: the building blocks of tests, benchmarks and the simulation."""

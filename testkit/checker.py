@@ -1,6 +1,6 @@
-"""Judges a history: what must hold after every fault, once things are quiet.
+"""The history checker: it tests the invariants that must hold after every fault, once the installation is quiet.
 
-Every check takes what was seen from outside and what the store says at the end, and never asks the code under test.
+Every check uses what was observed from outside and the final rows of the store, and never calls the code under test.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COSTS_A_RETRY = (ExecutionStatus.FAILED, ExecutionStatus.TIMEOUT)
 
 
 def check(history: History, final: FinalState, limits: Limits = Limits()) -> list[Violation]:
-    """Everything that does not hold, one line each; empty when all is well."""
+    """Return every violation, one line each; empty when all invariants hold."""
     return [
         *_none_lost(history, final),
         *_whole_or_absent(history, final),
@@ -126,6 +126,8 @@ def _executions_kept(history: History, final: FinalState) -> Iterator[Violation]
 
 
 class _Span(NamedTuple):
+    """A span in which an execution really ran on a node."""
+
     start: int
     end: float
     execution: ExecutionId
@@ -155,7 +157,7 @@ def _one_at_a_time(history: History, limits: Limits) -> Iterator[Violation]:
 
 
 def _spans(history: History, starts: Iterable[Started], limits: Limits) -> Iterator[list[_Span]]:
-    """When work was really going on: until it ended or its node was killed, and not while its node was stopped."""
+    """Yield the spans in which work really ran: until it ended or its node was killed, without pauses of its node."""
     ended = {end.execution: end.at for end in reversed(history.of(Ended))}
     kills: dict[NodeId, list[int]] = defaultdict(list)
     for kill in history.of(NodeKilled):

@@ -1,4 +1,4 @@
-"""Clocks that tests move."""
+"""Clocks that tests control."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import asyncio
 from crawlfleet.model.instants import Instant
 
 EPOCH = 1_767_225_600_000
-"""2026-01-01T00:00:00Z"""
+"""The instant 2026-01-01T00:00:00Z."""
 
 
 class VirtualClock:
-    """The clock of one simulated process: its wall can be set wrong, its monotonic time is the loop's."""
+    """The clock of one simulated process: its wall clock can be set wrong, its monotonic time is the loop's."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, epoch_ms: Instant = EPOCH) -> None:
         self._loop = loop
         self._epoch_ms = epoch_ms
         self._offset_ms = 0
-        # Asked more often than anything else: not worth a frame of its own.
+        # Called more often than anything else: not worth a frame of its own.
         self.monotonic = loop.time
 
     def now(self) -> Instant:
@@ -29,7 +29,7 @@ class VirtualClock:
 
 
 class FakeClock:
-    """For tests without a loop: time moves when the test says so."""
+    """A clock for tests without a loop: time moves when the test advances it."""
 
     def __init__(self, at: Instant = EPOCH) -> None:
         self._wall_ms = float(at)

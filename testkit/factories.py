@@ -1,4 +1,4 @@
-"""What tests begin with: ids, a clock in the hand, lanes, tasks, ready nodes, and the usual steps of a task's life."""
+"""Factories for tests of the store: ids, a controlled clock, lanes, tasks, ready nodes, and the usual transitions."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from crawlfleet.store import schema
 from crawlfleet.store.store import SqlStore
 
 START: Instant = 1_767_225_600_000
-"""2026-01-01T00:00:00Z"""
+"""The instant 2026-01-01T00:00:00Z."""
 PROJECT = "shop"
 EVERYTHING = 1_000_000
-"""More than any test makes."""
+"""A limit above the number of rows of any test."""
 
 Dump = Mapping[str, Sequence[tuple[Any, ...]]]
 
@@ -54,7 +54,7 @@ class Run(NamedTuple):
 
 
 class Kit:
-    """Speaks to one store. `second` is another connection to the same database, for what others can see."""
+    """Calls one store. `second` is another connection to the same database, to see what others can see."""
 
     def __init__(self, store: Store, boot: int, lane: Lane, second: SqlStore | None = None, seed: int = 1) -> None:
         self.store = store
@@ -85,7 +85,7 @@ class Kit:
         return self.now
 
     async def term(self) -> int:
-        """The term of a leader; there is one from the first call on."""
+        """Return the term of a leader, which is elected at the first call."""
         if self._term is None:
             self._term = await self.store.campaign("test", await self.store.leader(), self.now)
         assert self._term is not None
@@ -145,12 +145,12 @@ class Kit:
         return added.answers[0]
 
     async def submit(self, count: int = 1, **fields: Any) -> list[TaskId]:
-        """The ids of new tasks, all of them accepted."""
+        """Add new tasks and return their ids; all of them are accepted."""
         answer = await self.add(self.new_task(**fields) for _ in range(count))
         return [accepted(item).id for item in answer.items]
 
     async def group(self, project: str = PROJECT, **fields: Any) -> GroupId:
-        """A new group, still empty."""
+        """Make a new, empty group."""
         new = NewGroup(self.ids.one(), project, **fields)
         added = await self.store.add([Submission([], group=new)], self.now)
         assert added.answers[0].group == new.id
@@ -171,7 +171,7 @@ class Kit:
     # -- nodes
 
     async def join(self, **fields: Any) -> NodeId:
-        """A node that is known and has never spoken."""
+        """Register a node that has never opened a session."""
         node = self.ids.one()
         description = NodeDescription(**{"name": f"node {node}", "slots": 10, **fields})
         return await self.store.register(NewNode(node, f"join {node}", "hash", description), self.now)
@@ -182,7 +182,7 @@ class Kit:
         return ReadyNode(node, session)
 
     async def node(self, **fields: Any) -> ReadyNode:
-        """A node that is online."""
+        """Make a node that is online."""
         return await self.online(await self.join(**fields))
 
     async def online(self, node: NodeId) -> ReadyNode:
@@ -209,7 +209,7 @@ class Kit:
         return Assignment(task, (await self.live(task)).lane, self.ids.one(), node.id, node.session)
 
     async def assign(self, tasks: Sequence[TaskId], node: ReadyNode) -> list[Run]:
-        """Give pending tasks to a node; all of them were taken."""
+        """Assign pending tasks to a node; all assignments are applied."""
         rows = await self.second.live(tasks)
         batch = [
             Assignment(task, rows[task].lane, execution, node.id, node.session)
@@ -220,7 +220,7 @@ class Kit:
         return [Run(item.task, item.execution, node) for item in batch]
 
     async def run(self, node: ReadyNode, count: int = 1, **fields: Any) -> list[Run]:
-        """New tasks, given to a node."""
+        """Add new tasks and assign them to a node."""
         return await self.assign(await self.submit(count, **fields), node)
 
     async def run_one(self, node: ReadyNode, **fields: Any) -> Run:
@@ -242,20 +242,20 @@ class Kit:
         return await self.finish_with(self.outcome(run, end, failure))
 
     async def finish_with(self, *outcomes: Outcome) -> Applied:
-        """The long way: decided on the locked row."""
+        """Apply outcomes by the slow path: decided on the locked row."""
         told = {outcome.task: outcome for outcome in outcomes}
         return await self.store.change(
             list(told), task_state_machine.finish_execution(told, self.now, self.rng), self.now
         )
 
     async def fail(self, run: Run, message: str = "it broke", error: ErrorClass = ErrorClass.INPUT) -> Applied:
-        """Fail; with the class of error it has unless told otherwise, for good."""
+        """Fail an execution; the default error class makes the failure final."""
         return await self.finish(run, End.FAILED, Failure(error, message))
 
     async def park(
         self, run: Run, span_ms: int = 60_000, cause: ParkCause = ParkCause.LATER, subject: str = ""
     ) -> Applied:
-        """Handed back because what it needs is away for so long, as a master takes it."""
+        """Hand an execution back because what it needs is away for this span, as a master does it."""
         failure = Failure(ErrorClass.BLOCKED, "not now")
         told = {run.task: self.outcome(run, End.RETURNED, failure)._replace(park=Park(span_ms, cause, subject))}
         parked = await self.store.parked_times([run.task])
@@ -266,7 +266,7 @@ class Kit:
     async def cancel(self, *tasks: TaskId) -> Applied:
         return await self.store.change(tasks, task_state_machine.cancel_task("a person said so"), self.now)
 
-    # -- tasks that have come some way
+    # -- tasks in a later state
 
     async def ended_completed(self, **fields: Any) -> TaskId:
         run = await self.run_one(await self.node(), **fields)
@@ -278,17 +278,17 @@ class Kit:
         await self.fail(run, message)
         return run.task
 
-    # -- what is there
+    # -- stored rows
 
     async def events(self) -> list[Event]:
-        """Every event so far, in order."""
+        """Return every event so far, in order."""
         term = await self.term()
         while await self.store.relay(term, 1_000):
             pass
         return await self.second.events_after(0, EVERYTHING)
 
     async def dump(self) -> Dump:
-        """Every row of every table, as another connection sees them."""
+        """Return every row of every table, as another connection sees them."""
         found: dict[str, Sequence[tuple[Any, ...]]] = {}
         for name, table in schema.metadata.tables.items():
             columns = ", ".join(column.name for column in table.columns)
@@ -298,7 +298,7 @@ class Kit:
 
     @asynccontextmanager
     async def unchanged(self) -> AsyncIterator[None]:
-        """What happens inside leaves every table as it was."""
+        """Check that the block leaves every table unchanged."""
         before = await self.dump()
         yield
         after = await self.dump()
@@ -307,7 +307,7 @@ class Kit:
 
 
 class KitClock:
-    """Stands where the kit's time stands."""
+    """A clock that shows the kit's time."""
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit

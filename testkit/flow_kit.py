@@ -31,7 +31,7 @@ class FlowKit:
 
     @classmethod
     async def drafted(cls, kit: Kit, steps: Mapping[StepKey, Mapping[str, Any]]) -> FlowKit:
-        """Not yet stored. Of a step: `after`, `when`, `for_each`, ... and `parameters`, `run_at`."""
+        """Draft a flow without storing it. A step has `after`, `when`, `for_each`, ... and `parameters`, `run_at`."""
         asked = {key: _asked(step) for key, step in steps.items()}
         flow = kit.ids.one()
         new = []

@@ -1,4 +1,4 @@
-"""What happened in a run, as somebody outside would have seen it, for the checker to judge.
+"""The history of a run, as an outside observer would have seen it, for the checker to judge.
 
 Times are milliseconds of the run itself, never of a master's clock, which a fault may have set wrong. What is learnt
 late (an outcome, from the event log) may be recorded late: that makes the checks weaker, never wrong.
@@ -19,27 +19,33 @@ from crawlfleet.model.status import TaskStatus
 
 @dataclass(frozen=True, slots=True)
 class Record:
+    """One observation of a run."""
+
     at: int
+    """Time of the observation, in milliseconds of the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitSent(Record):
-    """`batch` is the caller's own name, found again on the tasks; sent again under the same key it is one batch."""
+    """A batch was sent. `batch` is the caller's own name, found again on the tasks; sent again under the same key it is
+    one batch."""
 
     batch: str
     size: int
-    """Items that are good: so many tasks make the batch whole."""
+    """Number of valid items, which is the number of tasks of a whole batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitAnswered(Record):
+    """A batch was answered with the ids of its tasks."""
+
     batch: str
     tasks: tuple[TaskId, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SubmitRefused(Record):
-    """Answered: nothing was stored. An unknown outcome is no answer and no record."""
+    """A batch was refused: nothing was stored. An unknown outcome is no answer and no record."""
 
     batch: str
     detail: str = ""
@@ -47,22 +53,26 @@ class SubmitRefused(Record):
 
 @dataclass(frozen=True, slots=True)
 class CancelAnswered(Record):
+    """A cancellation was answered."""
+
     task: TaskId
     round: int
     is_final: bool
-    """False: the node was asked to stop."""
+    """Whether the task was final at once; False when the node was ordered to stop it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryAnswered(Record):
+    """A person's retry was answered."""
+
     task: TaskId
     round: int
-    """The one that was opened."""
+    """Number of the round that was opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assigned(Record):
-    """Committed by the store."""
+    """The store committed an assignment."""
 
     task: TaskId
     round: int
@@ -100,6 +110,8 @@ class OutcomeAccepted(Record):
 
 
 class Fault(StrEnum):
+    """The kind of a fault."""
+
     NODE_KILL = "node killed"
     NODE_PAUSE = "node paused"
     MASTER_KILL = "master killed"
@@ -114,44 +126,55 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FaultInjected(Record):
+    """A fault began."""
+
     kind: Fault
     target: int | str
-    """Id of a node, name of a master, or whatever else was hit."""
+    """Id of a node, name of a master, or the name of another target."""
     until: int
+    """Time at which the fault ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStarted(Record):
+    """A node was started."""
+
     node: NodeId
     slots: int
 
 
 @dataclass(frozen=True, slots=True)
 class NodeKilled(Record):
+    """A node was killed."""
+
     node: NodeId
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLeft(Record):
-    """Takes no more work: drained, held or gone cleanly."""
+    """A node takes no more work: drained, held or cleanly stopped."""
 
     node: NodeId
 
 
 @dataclass(frozen=True, slots=True)
 class MasterStarted(Record):
+    """A master was started."""
+
     master: str
 
 
 @dataclass(frozen=True, slots=True)
 class MasterKilled(Record):
-    """Or stopped: it no longer stands for election."""
+    """A master was killed or stopped: it no longer stands for election."""
 
     master: str
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderElected(Record):
+    """A master was elected as leader."""
+
     term: int
     master: str
 
@@ -160,7 +183,7 @@ R = TypeVar("R", bound=Record)
 
 
 class History:
-    """Append only, in the order of time."""
+    """The records of a run, append-only, in the order of time."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
         self._now_ms = now_ms
@@ -169,7 +192,7 @@ class History:
 
     @property
     def now(self) -> int:
-        """For `at` of the next record."""
+        """Return the time for `at` of the next record."""
         return self._now_ms()
 
     def add(self, record: Record) -> None:
@@ -198,38 +221,43 @@ class TaskState:
     max_retries: int = 3
     is_dead_letter: bool = False
     why: str | None = None
-    """Why it is not final, in words for people."""
+    """Explanation why the task is not final, in words for people."""
 
 
 class HeldSlots(NamedTuple):
-    """Slots in use on a node, by the store's rows and by the agent's own account."""
+    """The numbers of slots in use on a node, by the store's rows and by the agent's own count."""
 
     store: int
     agent: int
 
 
 class GroupState(NamedTuple):
+    """A group as the store has it at the end."""
+
     counted: GroupCounts
+    """Counts from the counters."""
     rows: GroupCounts
+    """Counts from the members' rows."""
     is_finished: bool
-    """As the leader noticed; it may have had no time for the last one."""
+    """Whether the leader marked the group as finished; it may have had no time for the last one."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinalState:
-    """A snapshot once things are quiet."""
+    """The final state of the store, once the installation is quiet."""
 
     at: int
     tasks: Mapping[TaskId, TaskState] = field(default_factory=dict)
     batches: Mapping[str, Sequence[TaskId]] = field(default_factory=dict)
-    """Tasks found in the store by the batch that named them."""
+    """Tasks found in the store, by the batch that they carry."""
     executions: Sequence[ExecutionRecord] = ()
     counters: Mapping[TaskStatus, int] = field(default_factory=dict)
+    """Numbers of tasks from the counters."""
     rows: Mapping[TaskStatus, int] = field(default_factory=dict)
+    """Numbers of tasks from the rows."""
     groups: Mapping[GroupId, GroupState] = field(default_factory=dict)
     slots: Mapping[NodeId, HeldSlots] = field(default_factory=dict)
     held_back: Collection[TaskId] = frozenset()
-    """Tasks that something else than the want of a slot may keep waiting: the time they take to recover says
-    nothing."""
+    """Tasks that may wait for something other than a slot: the time they take to recover proves nothing."""
     reservations: Mapping[str, float] = field(default_factory=dict)
-    """Whatever else must come back to zero: reservations, quotas, host budgets."""
+    """Everything else that must return to zero: reservations, quotas, host budgets."""

@@ -1,6 +1,6 @@
-"""Judges an installation that ran in real processes, from its own store once the masters are gone.
+"""Judges an installation that ran in real processes, from its own store after the masters have ended.
 
-The event log tells what happened in which order; rows tell what is there at the end. The same checker as in the
+The event log contains what happened in which order; the rows are the final state. The same checker as in the
 simulation compares them.
 """
 
@@ -49,20 +49,20 @@ _FINAL_KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen of a run from outside, and when: its own times count from `since`."""
+    """The observations of a run from outside, with their times, which count from `since`."""
 
     since: Instant = 0
     until: Instant = 0
     records: Sequence[Record] = ()
-    """Faults, and who was started and killed."""
+    """Faults, and the starts and kills of nodes and masters."""
     sent: Mapping[str, int] = field(default_factory=dict)
-    """Tasks of each batch, whose name its tasks bear: also of those that were not answered."""
+    """Number of tasks of each batch, whose name its tasks carry; also of batches that were not answered."""
 
 
 async def judge(
     engine: QueryEngine, answered: Mapping[str, Sequence[TaskId]], seen: Seen = Seen(), limits: Limits = Limits()
 ) -> list[Violation]:
-    """`answered`: the tasks of each batch that a client was told of."""
+    """Judge a run. `answered` holds the tasks of each batch that a client received in an answer."""
     store = SqlStore(engine)
     history = History()
     for batch, size in {**{batch: len(tasks) for batch, tasks in answered.items()}, **seen.sent}.items():
@@ -84,7 +84,7 @@ async def all_events(store: SqlStore) -> list[Event]:
 
 
 def final_status(event: Event) -> TaskStatus | None:
-    """What a task became for good, by an event that says so."""
+    """Return the final status that the event records; None for an event that records none."""
     return _FINAL_KINDS[Kind(event.kind)] if event.kind in _FINAL_KINDS else None
 
 
@@ -94,7 +94,7 @@ def _record(history: History, event: Event, since: Instant) -> None:
     if event.kind == Kind.TASK_ASSIGNED:
         history.add(Assigned(at, data["task"], 1, data["execution"], data["node"], 0))
     elif event.kind == Kind.LEADER_ELECTED:
-        # Of the name with the number of its start, the name: a master is who was told to be it.
+        # Only the name, without the number of the start: a master keeps its name over restarts.
         history.add(LeaderElected(at, data["term"], data["master"].partition("#")[0]))
     elif (status := final_status(event)) is not None and data.get("execution"):
         history.add(OutcomeAccepted(at, data["task"], data.get("round", 1), data["execution"], status))

@@ -1,4 +1,4 @@
-"""A store that has been used for long: many finished tasks and events behind the few that are alive."""
+"""A store with a long history: many finished tasks and events behind the few that are live."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ _IS_STATEMENT = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|WITH) ")
 
 
 async def write_history(engine: QueryEngine, lane: Lane, count: int, *, alive: int = 20_000) -> None:
-    """`count` completed tasks of the last month, each with two executions and an event; and many that are alive,
-    half of them pending and half on nodes."""
+    """Write `count` completed tasks of the last month, each with two executions and an event; and many live ones, half
+    of them pending and half on nodes."""
     at = START - 30 * DAY_MS
     ids = IdFactory(1_000, lambda: at)
     tasks, done, executions, events = [], [], [], []
@@ -112,7 +112,7 @@ def _failed(execution: int, task: int, at: int) -> ExecutionRow:
 
 
 async def use_every_hot_verb(kit: Kit) -> None:
-    """What masters do all day, each at least once; what only people ask for is left out."""
+    """Call every store method that masters use all the time, at least once; those only people use are left out."""
     known, term = kit.store, await kit.term()
     node = await kit.node()
     await known.renew([], kit.now)
@@ -187,7 +187,7 @@ async def _retain(kit: Kit, term: int) -> None:
     await known.lanes_of_tasks(0, 1_000)
     await known.remove_unused_lanes(term, 1, [unused.id])
     await known.remove_unused_lanes(term, 2, [unused.id, kit.lane.id])
-    # By a master that does not know of the mark.
+    # Written by a master that does not know of the mark.
     await SqlStore(kit.second.engine).ensure_lanes([kit.lane])
 
 
@@ -230,7 +230,7 @@ async def _spend(kit: Kit, node: ReadyNode) -> None:
 
 
 def statement_constants(*dialect: ModuleType) -> dict[str, str]:
-    """The statements written at the top of the store's modules, and of the dialect's, by name."""
+    """Return the SQL statements at the top of the store's modules, and of the dialect's, by name."""
     found = pkgutil.walk_packages(store.__path__, f"{store.__name__}.")
     here = [importlib.import_module(module.name) for module in found if not _IS_OF_A_DIALECT.search(module.name)]
     return {

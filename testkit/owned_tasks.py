@@ -1,4 +1,4 @@
-"""Tasks of the virtual loop: whose they are, where they stand, and how they are put away."""
+"""Tasks of the virtual loop: their owner, where they are suspended, and how they are disposed of."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ _CLOSE_ATTEMPTS = 20
 
 
 class Gate(Enum):
+    """The state of an owner, which decides whether its callbacks run."""
+
     OPEN = "open"
     PAUSED = "paused"
     DEAD = "dead"
 
 
 class Owner(Protocol):
-    """Whom callbacks belong to."""
+    """The owner of callbacks, such as a simulated process."""
 
     name: str
     gate: Gate
 
     def park(self, handle: list[Any]) -> None:
-        """A callback is due while the gate is not open."""
+        """Keep a callback that is due while the gate is not open."""
         ...
 
 
@@ -35,7 +37,8 @@ OWNER: ContextVar[Owner | None] = ContextVar("owner", default=None)
 
 
 class OwnedTask(asyncio.Task[Any]):
-    """Hashed by its number: task groups keep their tasks in sets, and the order in a set must not hang on addresses."""
+    """A task with an owner, hashed by its number: task groups keep their tasks in sets, and the order in a set must not
+    depend on addresses."""
 
     def __init__(
         self,
@@ -56,7 +59,7 @@ class OwnedTask(asyncio.Task[Any]):
 
     @property
     def is_lost(self) -> bool:
-        """Ended with an exception that nobody has looked at, in a process that still lives."""
+        """Whether it ended with an exception that no code has retrieved, in a process that is still alive."""
         return self._log_traceback and not (self.owner and self.owner.gate is Gate.DEAD)
 
 

@@ -1,11 +1,11 @@
 """Simulated processes: what `kill -9`, SIGSTOP and SIGCONT do to a master or a node, on one virtual loop.
 
-A process owns every task and timer created inside it; the context they run in says so. Killed, none of them runs
-again: no `finally`, no `except`, no answer to who waits for one. Paused, what becomes due waits and runs late, while
-the loop's time goes on.
+A process owns every task and timer created inside it; the owner is stored in the context they run in. After a kill none
+of them runs again: no `finally`, no `except`, and no waiting caller gets an answer. During a pause, what becomes due
+waits and runs late, while the loop's time goes on.
 
 Processes may share objects that stand for servers (the store, a broker). Such an object must not hold an asyncio lock
-over an await: a process killed there would never give it back, which no real server would let happen.
+over an await: a process killed there would never release it, which no real server would let happen.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SimProcess:
         self.name = name
         self.gate = Gate.OPEN
         self._parked: list[list[Any]] = []
-        # Empty but for the owner, as a new process knows nothing of its parent's variables.
+        # Empty except for the owner, as a new process knows nothing of its parent's variables.
         self._context = Context()
         self._context.run(OWNER.set, self)
 
@@ -44,7 +44,7 @@ class SimProcess:
         return self.gate is Gate.PAUSED
 
     def spawn(self, coro: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
-        """Start a coroutine inside. An exception that nobody awaits from the task is an error of the run."""
+        """Start a coroutine inside. An exception of the task that no code awaits is an error of the run."""
         if not self.is_alive:
             coro.close()
             raise InvariantBroken(f"{self.name} is dead and starts nothing")
@@ -72,7 +72,7 @@ class SimProcess:
             self.gate = Gate.PAUSED
 
     def resume(self) -> None:
-        """What became due meanwhile runs now, in the order in which it became due."""
+        """Resume: what became due meanwhile runs now, in the order in which it became due."""
         if self.gate is not Gate.PAUSED:
             return
         self.gate = Gate.OPEN
@@ -81,7 +81,7 @@ class SimProcess:
             self._loop.queue(handle)
 
     def kill(self) -> None:
-        """At once. From inside use `crash()`: the caller of this goes on to its next await."""
+        """Kill at once. From inside use `crash()`: the caller of this goes on to its next await."""
         self.gate = Gate.DEAD
         self._parked.clear()
 
@@ -96,7 +96,7 @@ def current_process() -> SimProcess | None:
 
 
 async def crash() -> NoReturn:
-    """Kill the process this is called in, here and now: for failpoints between two steps."""
+    """Kill the process this is called in, immediately: for failpoints between two steps."""
     process = current_process()
     if process is None:
         raise InvariantBroken("crash() outside of a simulated process")
@@ -118,7 +118,7 @@ async def _serve(
         if not answer.done():
             answer.set_exception(exc)
         elif not isinstance(exc, CrawlfleetError):
-            raise  # nobody is left to hear of a bug
+            raise  # the process is killed, so that no caller is left to get a bug's exception
     else:
         if not answer.done():
             answer.set_result(result)

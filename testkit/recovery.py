@@ -1,7 +1,7 @@
-"""Judges recovery: a dead node's work is elsewhere in time, and a dead leader is replaced.
+"""Judges recovery: a dead node's work must run elsewhere in time, and a dead leader must be replaced.
 
 Only single faults count: a kill is left out while another fault lasts, or ended so shortly before that the
-installation may still be recovering from it. Nodes are taken to be alike: any of them could run the lost work.
+installation may still be recovering from it. Nodes are taken to be equal: any of them could run the lost work.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from testkit.history import (
 from testkit.violations import Invariant, Limits, Violation
 
 _TOLD = (ExecutionStatus.COMPLETED, ExecutionStatus.FAILED, ExecutionStatus.TIMEOUT, ExecutionStatus.CANCELLED)
-"""Its outcome was known after all: nothing of it was lost."""
+"""Statuses of executions whose outcome was known after all, so that nothing was lost."""
 
 
 class _Hold(NamedTuple):
-    """A slot in use: from the assignment until anything shows that it is free."""
+    """A slot in use: from the assignment until the first sign that it is free."""
 
     assigned: Assigned
     until: float
 
 
 class _Up(NamedTuple):
-    """A node that takes work."""
+    """A node that takes work, from `start` to `end`."""
 
     node: NodeId
     slots: int
@@ -98,7 +98,7 @@ def elections(history: History, final: FinalState, limits: Limits) -> Iterator[V
 
 
 def is_disturbed(history: History, kill: NodeKilled | MasterKilled, by: int, limits: Limits) -> bool:
-    """Another fault lasts into the time for recovery, or ended within that time before."""
+    """Return whether another fault lasts into the time for recovery, or ended within that time before the kill."""
     others = [(fault.at, fault.until) for fault in history.of(FaultInjected) if not _is_same(fault, kill)]
     others += [(other.at, other.at) for other in history.of(NodeKilled) if other is not kill]
     others += [(other.at, other.at) for other in history.of(MasterKilled) if other is not kill]
@@ -121,7 +121,7 @@ def _holds(history: History) -> dict[NodeId, list[_Hold]]:
     for assigned in history.of(Assigned):
         before = last.get(assigned.task)
         if before is not None:
-            # The store never assigns a task anew before its slot is free, whether or not anybody recorded that.
+            # The store never assigns a task anew before its slot is free, even if no record shows that.
             free_at[before.execution] = min(free_at.get(before.execution, inf), assigned.at)
         last[assigned.task] = assigned
     holds: dict[NodeId, list[_Hold]] = defaultdict(list)
@@ -141,7 +141,7 @@ def _nodes_up(history: History) -> list[_Up]:
 
 
 def _has_room(node: _Up, holds: list[_Hold], kill: NodeKilled, by: int) -> bool:
-    """Up and with a free slot from the kill to the end of the time for recovery."""
+    """Return whether the node is up with a free slot from the kill to the end of the time for recovery."""
     if node.node == kill.node or node.start > kill.at or node.end <= by:
         return False
     changes: list[tuple[float, int]] = []
@@ -159,7 +159,7 @@ def _has_room(node: _Up, holds: list[_Hold], kill: NodeKilled, by: int) -> bool:
 
 
 def _settled(history: History, by: int) -> set[tuple[TaskId, int]]:
-    """Rounds of tasks that needed no other node: final by then, or asked to be cancelled."""
+    """Return the rounds of tasks that needed no other node: final by then, or with a cancellation requested."""
     final = {(outcome.task, outcome.round) for outcome in history.of(OutcomeAccepted) if outcome.at <= by}
     return final | {(cancel.task, cancel.round) for cancel in history.of(CancelAnswered) if cancel.at <= by}
 

@@ -1,6 +1,6 @@
-"""Whether `why` tells the truth: each cause it may give is held against the store's rows and the placer itself.
+"""Checks whether `why` is true: each cause it may give is compared with the store's rows and the placer itself.
 
-For a store that nobody writes to meanwhile (tests, or the simulation, where a question suspends nobody).
+This is for a store that is not written to meanwhile (tests, or the simulation, where a query suspends no task).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HELD = {TaskStatus.ASSIGNED: "assigned", TaskStatus.PROCESSING: "processing"}
 
 
 async def untrue(master: Master, task: TaskId) -> str | None:
-    """What is wrong with the answer; None when it is true. The master need not run."""
+    """Return what is wrong with the answer; None when it is true. The master need not run."""
     master.configure.fresh_s = 0.0
     said = await master.why.why(task)
     record = (await master.store.tasks([task]))[task]
@@ -37,7 +37,7 @@ async def untrue(master: Master, task: TaskId) -> str | None:
 
 
 async def _true_causes(master: Master, record: TaskRecord) -> set[str]:
-    """Words that would be true of the task; of several reasons at once, the one to be told first."""
+    """Return the causes that would be true of the task; of several at once, the one to be reported first."""
     store, status = master.store, record.status
     if status.is_final:
         place = None if record.group is None else await store.place_in_flow(record.id)
@@ -67,21 +67,21 @@ async def _true_waits(store: Store, record: TaskRecord) -> set[str]:
 
 
 async def _is_over_quota(store: Store, lane: Lane) -> bool:
-    """By what the leader would still start."""
+    """Return whether the project is over a quota, by what the leader would still start."""
     project = await store.project(lane.project)
     uses = await store.project_uses([lane.project])
     return Allowance(project, uses[lane.project].held).count_allowed(lane.requirement) == 0
 
 
 async def _is_placeable(master: Master, lane: Lane) -> bool:
-    """By the placer, not by the filters one by one."""
+    """Return whether the task could be placed, by the placer and not by the filters one by one."""
     overcommit = master.configure.known(DEFAULT_CLUSTER).values["overcommit"]
     states = await node_states(master.store, master.configure)
     return bool(Placer(states, rng=Random(0), overcommit=overcommit).place_tasks(lane.requirement, lane.project, 1))
 
 
 async def _untrue_data(store: Store, record: TaskRecord, said: Explanation) -> str | None:
-    """What the answer says beside its cause."""
+    """Return what is wrong in the data that the answer contains beside its cause."""
     match said.data["cause"]:
         case "no_node" | "turn" as cause:
             found = said.data["placement"]

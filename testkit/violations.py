@@ -1,4 +1,4 @@
-"""What a checker says."""
+"""Violations of invariants, as a checker reports them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from enum import StrEnum
 
 
 class Invariant(StrEnum):
+    """A promise of the installation that a checker tests."""
+
     NONE_LOST = "none lost"
     WHOLE_OR_ABSENT = "whole or absent"
     ONE_OUTCOME = "one outcome"
@@ -28,9 +30,12 @@ class Invariant(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
+    """A case in which an invariant did not hold."""
+
     invariant: Invariant
     detail: str
     at: int | None = None
+    """Time of the violation, in milliseconds of the run."""
 
     def __str__(self) -> str:
         when = "" if self.at is None else f" at {self.at / 1000:.3f} s"
@@ -39,7 +44,11 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
+    """The time limits that the checker judges by."""
+
     recovery_ms: int = 15_000
+    """Time in which the work of a dead node must be assigned to another one."""
     election_ms: int = 5_000
+    """Time in which a dead leader must be replaced."""
     resume_grace_ms: int = 1_700
-    """A node that was stopped and goes on has so long to find out and to stop its own work, by force if need be."""
+    """Time in which a node that was paused and resumed must notice that and stop its own work, by force if need be."""

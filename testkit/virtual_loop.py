@@ -1,4 +1,4 @@
-"""An event loop in virtual time: a day of waiting takes no time, and the same seed does the same again.
+"""An event loop in virtual time: a day of waiting takes no time, and the same seed gives the same run.
 
 Time stands while anything is ready to run and then jumps straight to the next timer. Timers of one instant run in an
 order drawn from the seed, as no program may rely on another. There is no I/O and there are no threads.
@@ -7,7 +7,7 @@ Callbacks may belong to an owner (a simulated process) by way of their context: 
 those of a dead one are never run. `processes.py` builds on that.
 
 Pending coroutines of the dead are kept until the loop is closed and not before: closing one runs its `finally`
-blocks, which a killed process never does. `close()` therefore comes after the last look at shared state.
+blocks, which a killed process never does. `close()` therefore comes after the last read of shared state.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ _TIMERS_SWEPT = 1_000
 
 
 class VirtualLoopError(CrawlfleetError):
+    """An error of a run on the virtual loop."""
+
     code = "virtual_loop"
 
 
@@ -43,18 +45,18 @@ class Deadlock(VirtualLoopError):
 
 
 class LimitExceeded(VirtualLoopError):
-    """More virtual time, or more callbacks, than the run may take."""
+    """The run took more virtual time, or more callbacks, than it may."""
 
 
 class TaskFailed(VirtualLoopError):
-    """A callback raised, or a task ended with an exception that nobody has looked at."""
+    """A callback raised, or a task ended with an exception that no code retrieved."""
 
 
 class _Handle(list[Any]):
-    """A callback that is due: [callback, arguments, context, owner], and nothing once it was cancelled or has run.
+    """A callback that is due: [callback, arguments, context, owner], and empty once it was cancelled or has run.
 
-    A list, and not asyncio's handle, because a seed makes a hundred thousand of them: a constructor written in Python
-    would cost as much as what is called.
+    It is a list, and not asyncio's handle, because a seed makes a hundred thousand of them: a constructor written in
+    Python would cost as much as the callback.
     """
 
     __slots__ = ()
@@ -66,6 +68,8 @@ class _Handle(list[Any]):
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
+    """The event loop in virtual time."""
+
     def __init__(self, seed: int = 0, *, limit_s: float = 7 * 86_400.0, limit_callbacks: int = 50_000_000) -> None:
         super().__init__()
         self.seed = seed
@@ -92,7 +96,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.close()
 
     def rng(self, name: str) -> random.Random:
-        """A stream of chance of its own: one more draw here changes nothing there."""
+        """Return a random stream of its own: one more draw from it changes no other stream."""
         return random.Random(f"{self.seed}/{name}")
 
     def time(self) -> float:
@@ -103,7 +107,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._tick * 1000 // _TICKS_PER_S
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """Run to the end of `main`; what it left behind outside of any process is cancelled and awaited."""
+        """Run to the end of `main`; tasks it left behind outside of any process are cancelled and awaited."""
         try:
             result = self.run_until_complete(main)
             self.run_until_complete(self._end_rest())
@@ -138,7 +142,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         timer = _Handle((callback, args, context, context.get(OWNER)))
         tick = self._tick
         if when > tick / _TICKS_PER_S:
-            # At least one tick: a span too short for a float to show must not hold time still.
+            # At least one tick: a span too short for a float to show must not stop time.
             tick = max(math.ceil(when * _TICKS_PER_S), tick + 1)
         if self._is_open or self._is_taking():
             heapq.heappush(self._timers, (tick, self._order.random(), next(self._numbers), timer))
@@ -164,15 +168,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Task[T]:
         owner = OWNER.get() if context is None else context.get(OWNER)
         number = next(self._numbers)
-        # Never asyncio's own numbering, which goes on from one run to the next.
+        # Never asyncio's own numbering, which continues from one run to the next.
         named = f"task-{number}" if name is None else str(name)
         task = OwnedTask(coro, number=number, owner=owner, loop=self, name=named, context=context)
         self._tasks[number] = task
-        # In a context of nobody's: the books are kept whatever happens to the owner.
+        # In a context without an owner: the accounting is done whatever happens to the owner.
         task.add_done_callback(self._on_done, context=self._nobodys)
         return task
 
-    # asyncio asks for every future and task whether it is to be debugged: not worth a frame each time.
+    # asyncio asks for every future and task whether debugging is on: not worth a frame each time.
     get_debug = staticmethod(bool)
 
     def run_in_executor(self, executor: object, func: Callable[[*Ts], T], *args: *Ts) -> NoReturn:
@@ -183,7 +187,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._errors.append((str(context.get("message")), context.get("exception")))
 
     def close(self) -> None:
-        """Dispose of what never ended. Whatever its `finally` blocks still do, nobody may look at it."""
+        """Dispose of what never ended. The effects of its `finally` blocks must not be read."""
         if self.is_closed():
             return
         super().close()
@@ -203,7 +207,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._is_burying = False
 
     def _run_once(self) -> None:
-        """Until the loop is told to stop: asyncio would come back for every instant."""
+        """Run until the loop is stopped: asyncio would call this for every instant."""
         while not self._stopping:  # type: ignore[attr-defined]
             self._run_instant()
 
@@ -248,14 +252,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         raise Deadlock(f"at {self.time():.6f} s nothing can happen any more\n{self._pending()}")
 
     def _sweep_timers(self) -> None:
-        """Drop what was cancelled: most timers are, long before their time."""
+        """Drop cancelled timers: most timers are cancelled, long before their time."""
         self._timers = [entry for entry in self._timers if entry[3]]
         heapq.heapify(self._timers)
         self._timers_most = 2 * len(self._timers) + _TIMERS_SWEPT
 
     def _asyncgen_finalizer_hook(self, agen: AsyncGenerator[Any, Any]) -> None:
         if not self.is_closed():
-            # Whoever happens to run while a generator is collected is not its owner.
+            # The task that happens to run while a generator is collected is not its owner.
             self.call_soon(lambda: self.create_task(agen.aclose()), context=Context())
 
     def _on_done(self, task: asyncio.Future[Any]) -> None:
@@ -301,7 +305,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 def run(
     main: Coroutine[Any, Any, T], *, seed: int = 0, limit_s: float = 7 * 86_400.0, limit_callbacks: int = 50_000_000
 ) -> T:
-    """Run `main` on a virtual loop of its own. Whoever kills processes looks at shared state before `main` ends."""
+    """Run `main` on a virtual loop of its own. A run that kills processes reads shared state before `main` ends."""
     with VirtualLoop(seed, limit_s=limit_s, limit_callbacks=limit_callbacks) as loop:
         return loop.run(main)
 

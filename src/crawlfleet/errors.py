@@ -1,20 +1,20 @@
-"""The one tree of errors.
+"""The hierarchy of all errors.
 
     CrawlfleetError
-    ├── UsageError                 the caller can mend it
+    ├── UsageError                 the caller can correct it
     │   ├── InvalidInput     422   names the field
     │   ├── NotFound         404
     │   ├── Conflict         409   illegal transition, other body under one idempotency key, ...
     │   │   ├── NotLeader          a write of an older term
-    │   │   └── SessionEnded       a node speaks for a session that is over
+    │   │   └── SessionEnded       a node sends a message of a session that is over
     │   ├── NotAllowed       403
-    │   └── OverLimit        429   says when to come again
+    │   └── OverLimit        429   carries the time to wait before a retry
     ├── Unavailable          503   a retry can help
     │   ├── StoreUnavailable       nothing was written
-    │   ├── ReadTooLong            what a person looks for takes longer than it may
+    │   ├── ReadTooLong            a person's search takes longer than it may
     │   └── OutcomeUnknown         the write may or may not have happened: read again before deciding
     ├── ConfigError                names the setting
-    └── InvariantBroken      500   a bug of ours
+    └── InvariantBroken      500   a bug of crawlfleet
 
 Inside a batch a bad item is an answer (`model.refusal.Refusal`), not an exception.
 """
@@ -25,17 +25,26 @@ from typing import ClassVar
 
 
 class CrawlfleetError(Exception):
+    """The root of all errors."""
+
     code: ClassVar[str] = "error"
+    """Stable code of the error, on which clients may branch."""
     http_status: ClassVar[int] = 500
+    """HTTP status of the response."""
     may_retry: ClassVar[bool] = False
+    """Whether the same call can succeed later."""
 
 
 class UsageError(CrawlfleetError):
+    """An error that the caller can correct."""
+
     code = "usage"
     http_status = 400
 
 
 class InvalidInput(UsageError):
+    """The input is not valid; `field` names the field, where there is one."""
+
     code = "invalid_input"
     http_status = 422
 
@@ -46,16 +55,22 @@ class InvalidInput(UsageError):
 
 
 class NotFound(UsageError):
+    """The named object does not exist."""
+
     code = "not_found"
     http_status = 404
 
 
 class Conflict(UsageError):
+    """The state of the object does not allow the change."""
+
     code = "conflict"
     http_status = 409
 
 
 class NotLeader(Conflict):
+    """The write carries an older term than the current leadership."""
+
     code = "not_leader"
 
     def __init__(self, term: int) -> None:
@@ -64,15 +79,21 @@ class NotLeader(Conflict):
 
 
 class SessionEnded(Conflict):
+    """The message belongs to a session of a node that is over."""
+
     code = "session_ended"
 
 
 class NotAllowed(UsageError):
+    """The caller may not do this."""
+
     code = "not_allowed"
     http_status = 403
 
 
 class OverLimit(UsageError):
+    """A limit is reached; `retry_after_s` is the span to wait before a retry."""
+
     code = "over_limit"
     http_status = 429
 
@@ -82,6 +103,8 @@ class OverLimit(UsageError):
 
 
 class Unavailable(CrawlfleetError):
+    """A part that is needed does not answer; a retry can help."""
+
     code = "unavailable"
     http_status = 503
     may_retry = True
@@ -89,14 +112,19 @@ class Unavailable(CrawlfleetError):
     def __init__(self, detail: str = "", *, told: str = "the store does not answer") -> None:
         super().__init__(detail)
         self.told = told
-        """For everybody; the detail may hold a driver's words, with addresses and names in them, and is for the log."""
+        """Message for all users; the detail may contain a driver's text, with addresses and names, and is for the log.
+        """
 
 
 class StoreUnavailable(Unavailable):
+    """The store does not answer; nothing was written."""
+
     code = "store_unavailable"
 
 
 class ReadTooLong(Unavailable):
+    """A person's search takes longer than it may."""
+
     code = "read_too_long"
     may_retry = False
 
@@ -106,12 +134,18 @@ class ReadTooLong(Unavailable):
 
 
 class OutcomeUnknown(Unavailable):
+    """The write may or may not have happened: read again before deciding."""
+
     code = "outcome_unknown"
 
 
 class ConfigError(CrawlfleetError):
+    """A setting is not usable; the message names it."""
+
     code = "config"
 
 
 class InvariantBroken(CrawlfleetError):
+    """A bug of crawlfleet: something that cannot be the case is."""
+
     code = "invariant_broken"

@@ -1,4 +1,4 @@
-"""`python -m testkit.chaos --seed 1`: a line per fault and per violation, and the exit code says it."""
+"""`python -m testkit.chaos --seed 1` runs the chaos test: a line per fault and per violation, and an exit code."""
 
 from __future__ import annotations
 

@@ -30,6 +30,8 @@ class NotThere(Exception):
 
 
 class Cluster:
+    """The processes of the cluster, and queries about their state."""
+
     def __init__(self, folder: Path, network: Network, *, masters: int, workers: int, slots: int) -> None:
         self.folder = folder
         self.network = network
@@ -113,7 +115,7 @@ class Cluster:
         )
 
     async def is_ready(self, master: str) -> bool:
-        """And misses nothing: without its broker it would serve as well, and say so."""
+        """Return whether it is ready and lacks nothing: without its broker it would serve too, and report that."""
         return await self._health(master, "readyz") == (200, "ok")
 
     async def serves(self, master: str) -> bool:
@@ -133,11 +135,11 @@ class Cluster:
         return await self.count("SELECT count(*) FROM lease WHERE is_open = 1") == len(self.worker_names)
 
     async def is_whole(self) -> bool:
-        """Masters serve and know nothing of trouble, and every worker has a session."""
+        """Return whether the masters serve without reporting trouble, and every worker has a session."""
         return all([await self.is_ready(name) for name in self.master_names]) and await self.are_all_online()
 
     async def count(self, query: str) -> int | None:
-        """One number straight from the database; None while it is away."""
+        """Return one number straight from the database; None while it is away."""
         try:
             connection = await asyncpg.connect(self.dsn, timeout=_ASK_S)
             try:
@@ -148,7 +150,7 @@ class Cluster:
             return None
 
     async def leader(self) -> str | None:
-        """The master that leads by the database's word."""
+        """Return the leading master according to the database."""
         try:
             connection = await asyncpg.connect(self.dsn, timeout=_ASK_S)
             try:
@@ -172,7 +174,10 @@ class Cluster:
             await connection.close()
 
     async def until(self, condition: Callable[[], Awaitable[bool]], otherwise: str, within_s: float = START_S) -> float:
-        """Seconds it took. Raises NotThere; while the cluster starts, also when a process has ended."""
+        """Wait for the condition and return the seconds it took.
+
+        Raises NotThere; while the cluster starts, also when a process has ended.
+        """
         began = time.monotonic()
         while not await condition():
             if time.monotonic() - began > within_s or (not self.nodes and self.ended_by_themselves):
@@ -181,7 +186,7 @@ class Cluster:
         return time.monotonic() - began
 
     async def leave(self) -> list[str]:
-        """Workers and masters go in good order; what they should not have said or done, in words."""
+        """Stop workers and masters cleanly; returns descriptions of what they should not have logged or done."""
         bad = []
         for name in self.worker_names:
             if (code := await self.members[name].stop()) != 0:

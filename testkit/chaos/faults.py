@@ -1,4 +1,4 @@
-"""Does to the cluster what the plan says, undoes it, and writes both down for the checker."""
+"""Injects the planned faults into the cluster, reverts them, and records both for the checker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from testkit.history import (
 )
 
 SERVING_S = 60.0
-"""So long a master that was started again is waited for; its database may be away meanwhile."""
+"""Time for which a restarted master is waited for; its database may be away meanwhile."""
 
 Say = Callable[[str], None]
 
@@ -34,13 +34,15 @@ _DIRECTIONS = {FaultKind.CUT_BOTH: Direction.BOTH, FaultKind.CUT_UP: Direction.U
 
 @dataclass(frozen=True, slots=True)
 class LeaderKill:
-    """By the clock of the event log."""
+    """The kill of a leader, by the clock of the event log."""
 
     at: int
     master: str
 
 
 class Faults:
+    """Carries out a plan of faults."""
+
     def __init__(self, cluster: Cluster, say: Say) -> None:
         self.records: list[Record] = []
         self.counts: Counter[FaultKind] = Counter()
@@ -57,7 +59,7 @@ class Faults:
         return _wall_ms() - self.since
 
     def begin(self) -> None:
-        """From here on times count; everybody is up."""
+        """Start the time that records count from; all processes are up."""
         self.since, self.began = _wall_ms(), time.monotonic()
         self.records += [MasterStarted(0, name) for name in self._cluster.master_names]
         self.records += [NodeStarted(0, node, self._cluster.slots) for node in self._cluster.nodes.values()]
@@ -70,7 +72,7 @@ class Faults:
                 group.create_task(self._inflict(fault), name=str(fault))
 
     def stop(self) -> None:
-        """No more of them."""
+        """Inject no more faults."""
         self._is_over.set()
 
     async def _is_over_before(self, at_s: float) -> bool:
@@ -81,7 +83,7 @@ class Faults:
             return False
 
     async def _inflict(self, fault: PlannedFault) -> None:
-        # What is slow to come back on a busy machine is not hurt again before: one of the masters always serves.
+        # A target that is slow to come back on a busy machine is not hit again before: one master always serves.
         async with self._hurting[fault.sort if fault.sort != WORKERS else fault.target]:
             await self._inflict_now(fault)
 

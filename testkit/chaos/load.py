@@ -1,4 +1,4 @@
-"""A steady load: clients that submit under idempotency keys through whichever master answers, until one does."""
+"""A steady load: clients that submit under idempotency keys to any master, until one answers."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ _RETRY = {"max_retries": 3, "base_delay_s": 0.5, "max_delay_s": 2.0}
 
 @dataclass(frozen=True, slots=True)
 class Work:
+    """A task to submit, with its expected end."""
+
     body: dict[str, Any]
     ends: TaskStatus
-    """What becomes of it, whatever else happens."""
+    """Final status of the task, whatever else happens."""
 
 
 def echo(number: int) -> Work:
@@ -65,12 +67,14 @@ def any_work(rng: Random, folder: Path) -> Work:
 
 
 class Load:
+    """The clients, and what they sent and received."""
+
     def __init__(self, urls: Sequence[str], token: str, seed: int, folder: Path) -> None:
         self.sent: dict[str, int] = {}
         self.answered: dict[str, list[TaskId]] = {}
         self.expected: dict[TaskId, TaskStatus] = {}
         self.wrong: list[str] = []
-        """Answers that no master should give."""
+        """Descriptions of answers that no master should give."""
         self.refusals: Counter[str] = Counter()
         self.longest_wait_s = 0.0
         self.ended_at: Instant | None = None
@@ -85,12 +89,12 @@ class Load:
         return len(self.expected)
 
     def end(self) -> None:
-        """No more batches; what was sent is still seen through."""
+        """Start no more batches; those that were sent are retried until they are answered."""
         self.ended_at = time.time_ns() // 1_000_000
         self._is_over.set()
 
     async def run(self, rate: float) -> None:
-        """About `rate` tasks a second, until `end()`."""
+        """Submit about `rate` tasks a second, until `end()`."""
         async with self._session() as session, asyncio.TaskGroup() as group:
             for number in range(CLIENTS):
                 group.create_task(self._client(session, number, rate / CLIENTS), name=f"client-{number}")
@@ -121,7 +125,7 @@ class Load:
             pass
 
     async def _see_through(self, session: aiohttp.ClientSession, rng: Random, name: str, work: Sequence[Work]) -> None:
-        """One key, as many tries as it takes, at any master."""
+        """Send a batch under one key, as often as needed, to any master."""
         self.sent[name] = len(work)
         bodies = [{**one.body, "name": name} for one in work]
         place = rng.randrange(len(self._urls))
@@ -158,7 +162,7 @@ class Load:
         return None
 
     async def _look(self, session: aiohttp.ClientSession, url: str, task: TaskId) -> None:
-        """What one master has answered, another one knows."""
+        """Check that a task answered by one master is known to another one."""
         text = f"task-{task:016x}"
         try:
             async with session.get(f"{url}/api/v1/tasks/{text}") as answer:

@@ -1,4 +1,4 @@
-"""What the witnesses saw: executions of one task that were alive at the same time."""
+"""The reports of the witnesses: executions of one task that were alive at the same time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from testkit.violations import Invariant, Limits, Violation
 def meetings(
     folder: Path, nodes: Mapping[str, NodeId], records: Sequence[Record], since: Instant, limits: Limits = Limits()
 ) -> Iterator[Violation]:
-    """A frozen process is alive and does nothing: it is let off until it has had time to find out that it is late."""
+    """Judge the reports. A frozen process is alive and does nothing: it is excused until it has had time to notice that
+    it is late."""
     met = folder / MET
     if not met.exists():
         return

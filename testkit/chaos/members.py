@@ -18,6 +18,8 @@ STOP_S = 60.0
 
 
 class Member:
+    """One master or worker over all its runs."""
+
     def __init__(
         self,
         name: str,
@@ -28,11 +30,11 @@ class Member:
         within: Sequence[str] = (),
         on_end: Callable[[str], None],
     ) -> None:
-        """`within`: a command that runs another, such as `nsenter`. `on_end` hears of an end that nobody asked for."""
+        """`within`: a command that runs another, such as `nsenter`. `on_end` is called at an unexpected end."""
         self.name = name
         self.log_folder = folder
         self._argv = [*within, sys.executable, "-m", "crawlfleet.cli", *argv]
-        # Settings of whoever starts this are not those of the cluster.
+        # Settings of the calling process are not those of the cluster.
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("CRAWLFLEET_")}
         self._env = {**inherited, "CRAWLFLEET_LOG_FORMAT": "console", **(env or {})}
         self._on_end = on_end
@@ -59,18 +61,18 @@ class Member:
                 stdout=log,
                 stderr=log,
                 env=self._env,
-                # This is the only thread that starts processes, and whatever it starts must end with it.
+                # This is the only thread that starts processes, and everything it starts must end with it.
                 preexec_fn=lambda: end_with_parent(parent),
             )
         self._is_told = False
         self._watching = asyncio.create_task(self._watch(self._child), name=f"watch {self.name}")
 
     async def kill(self) -> None:
-        """SIGKILL to the one process: what it started must not outlive it."""
+        """Send SIGKILL to the one process: its children must not outlive it."""
         await self._end(signal.SIGKILL)
 
     async def stop(self) -> int | None:
-        """SIGTERM. The exit code; None when it had to be killed after all."""
+        """Send SIGTERM; returns the exit code, or None when it had to be killed after all."""
         return await self._end(signal.SIGTERM)
 
     def freeze(self) -> None:

@@ -1,7 +1,7 @@
-"""A network namespace per worker, joined to ours by a pair of virtual cards.
+"""A network namespace per worker, connected to ours by a pair of virtual network cards.
 
-The cards know each other by fixed addresses. A direction is cut by giving its sender a wrong one: packets leave and
-nobody takes them, which needs no firewall and looks to both sides like a cable that was pulled far away.
+The cards know each other by fixed addresses. A direction is cut by giving its sender a wrong address: packets leave and
+no card accepts them, which needs no firewall and looks to both sides like a broken line far away.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def are_allowed() -> bool:
 
 
 def is_apart() -> bool:
-    """Whether this process has a network of its own already."""
+    """Return whether this process has a network of its own already."""
     return _APART in os.environ
 
 
@@ -46,6 +46,8 @@ def go_apart() -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
+    """The namespace of one worker, and the process that keeps it in being."""
+
     number: int
     holder: asyncio.subprocess.Process
 
@@ -61,6 +63,8 @@ class _Place:
 
 
 class Namespaces:
+    """A network that is cut inside the kernel."""
+
     name = "network namespaces"
     host = "0.0.0.0"
 

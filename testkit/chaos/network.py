@@ -1,4 +1,4 @@
-"""The way between workers and masters, as something that can be cut."""
+"""The network between workers and masters, as a protocol of operations that cut it."""
 
 from __future__ import annotations
 
@@ -8,27 +8,32 @@ from typing import Protocol
 
 
 class Direction(Flag):
+    """The direction in which the network is cut."""
+
     UP = auto()
-    """From a worker to the masters."""
+    """Messages from a worker to the masters."""
     DOWN = auto()
+    """Messages from the masters to a worker."""
     BOTH = UP | DOWN
 
 
 class Network(Protocol):
+    """A network between workers and masters that can be cut."""
+
     name: str
     host: str
-    """Where masters listen."""
+    """Address on which masters listen."""
 
     async def join(self, worker: str, ports: Sequence[int]) -> Sequence[str]:
-        """A place for a worker; the masters' addresses as seen from there."""
+        """Connect a worker; returns the masters' addresses as seen from it."""
         ...
 
     def within(self, worker: str) -> Sequence[str]:
-        """The command that runs another at the worker's place."""
+        """Return the command that runs another one in the worker's network."""
         ...
 
     async def cut(self, worker: str, direction: Direction) -> None:
-        """Nothing gets through and nobody is told: connections stay open, as on a dead line."""
+        """Cut the line without any signal to either side: connections stay open, as on a dead line."""
         ...
 
     async def heal(self, worker: str) -> None: ...

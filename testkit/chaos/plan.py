@@ -1,4 +1,4 @@
-"""Which faults hit what, when and for how long: by the seed alone, before anything runs."""
+"""The plan of faults: which, on what target, when and for how long; from the seed alone, before anything runs."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from enum import StrEnum
 from random import Random
 
 FIRST_S = 6.0
-"""Work goes on for so long before anything happens to it."""
+"""Time before the first fault, in which work goes on undisturbed."""
 LAST_S = 4.0
 REST_S = (1.0, 4.0)
 QUIET_S = (19.0, 22.0)
 RECOVERED_S = 15.5
-"""A kill that comes after so long a rest, with nothing else for so long after it, is judged by how fast the
-installation recovers from it."""
+"""Time without any other fault, before and after a kill, that makes the kill count for how fast the installation
+recovers from it."""
 LEADER, FOLLOWER = "leader", "follower"
 POSTGRES, REDIS = "postgres", "redis"
 MASTERS, WORKERS = "masters", "workers"
 
 
 class FaultKind(StrEnum):
+    """The kind of a planned fault."""
+
     MASTER_KILL = "master killed"
     MASTER_FREEZE = "master frozen"
     MASTER_RESTART = "master restarted"
@@ -39,17 +41,20 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlannedFault:
+    """One fault of the plan."""
+
     at_s: float
     kind: FaultKind
     target: str
-    """A worker, a server, a master by name, or the one that leads (or does not) at that moment."""
+    """A worker, a server, a master by name, or the one that leads (or does not) at that time."""
     for_s: float = 0.0
+    """Duration of the fault."""
     share: float = 0.5
-    """Of the backends, where only some of them are hit."""
+    """Share of the backends that are hit, where only some of them are."""
 
     @property
     def sort(self) -> str:
-        """Faults of one sort would add up to an outage: they come one after the other."""
+        """The sort of the fault. Faults of one sort would add up to an outage: they are injected in sequence."""
         if self.kind in _ON_MASTERS:
             return MASTERS
         return WORKERS if self.kind in _ON_WORKERS else self.target
@@ -60,7 +65,7 @@ class PlannedFault:
 
 
 Span = tuple[float, float]
-# Shorter and longer than a leader's silence (3 s) and a node's lease (9 s).
+# Shorter and longer than the silence after which a leader is replaced (3 s) and a node's lease (9 s).
 _SPANS: dict[FaultKind, tuple[Span, Span]] = {
     FaultKind.MASTER_KILL: ((0.5, 2.0), (5.0, 8.0)),
     FaultKind.MASTER_FREEZE: ((1.0, 2.5), (5.0, 9.0)),
@@ -91,7 +96,7 @@ _OFTEN = (FaultKind.MASTER_KILL, FaultKind.WORKER_KILL, FaultKind.POSTGRES_CRASH
 
 
 def random_plan(seed: int, seconds: float, workers: list[str]) -> list[PlannedFault]:
-    """One fault after the other, sometimes two at once of different sorts: never all masters, never all workers."""
+    """Plan one fault after the other, sometimes two at once of different sorts; never all masters or all workers."""
     rng = Random(seed)
     draw = _bag(rng)
     plan: list[PlannedFault] = []
@@ -113,13 +118,13 @@ def random_plan(seed: int, seconds: float, workers: list[str]) -> list[PlannedFa
 
 
 def rolling_plan(every_s: float, down_s: float, masters: list[str], seconds: float) -> list[PlannedFault]:
-    """Each master in turn is killed and started again."""
+    """Plan to kill and restart each master in turn."""
     kills = range(int((seconds - LAST_S) / every_s))
     return [PlannedFault((n + 1) * every_s, FaultKind.MASTER_KILL, masters[n % len(masters)], down_s) for n in kills]
 
 
 def _bag(rng: Random) -> Callable[[], FaultKind]:
-    """Every kind comes before one comes again."""
+    """Return a draw in which every kind comes before one comes again."""
     left: list[FaultKind] = []
 
     def draw() -> FaultKind:

@@ -1,4 +1,4 @@
-"""A small proxy in front of each master for each worker, where the machine gives no network namespaces."""
+"""A small proxy in front of each master for each worker, where the machine allows no network namespaces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, An
 
 
 class Line:
-    """Between one worker and all masters. What is sent while it is cut waits, as TCP would send it again."""
+    """The line between one worker and all masters. What is sent while it is cut waits, as TCP would send it again."""
 
     def __init__(self) -> None:
         self._is_open = {Direction.UP: asyncio.Event(), Direction.DOWN: asyncio.Event()}
@@ -37,6 +37,8 @@ class Line:
 
 
 class Proxies:
+    """A network that is cut inside proxies."""
+
     name = "fault proxies"
     host = _HOST
 
@@ -78,7 +80,7 @@ class Proxies:
             try:
                 await _carry(line, port, reader, writer)
             except asyncio.CancelledError:
-                pass  # the end of the run; the stream's own callback would tell of it as an error
+                pass  # the end of the run; the stream's own callback would log it as an error
             finally:
                 self._connections.discard(task)
                 await _closed(writer)
@@ -98,7 +100,7 @@ async def _carry(line: Line, port: int, reader: asyncio.StreamReader, writer: as
         asyncio.create_task(_pump(line, Direction.DOWN, from_master, writer)),
     ]
     try:
-        # Either side's end is the end of both: HTTP has no use for half a connection.
+        # The end of either side ends both: HTTP has no use for a half-closed connection.
         await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for pump in pumps:
@@ -117,7 +119,7 @@ async def _pump(line: Line, direction: Direction, reader: asyncio.StreamReader, 
     with suppress(OSError):
         while True:
             piece = await reader.read(_PIECE)
-            # Also the end of a connection is news that does not travel over a cut line.
+            # Not even the end of a connection gets over a cut line.
             await line.passable(direction)
             if not piece:
                 return

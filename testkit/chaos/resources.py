@@ -15,20 +15,24 @@ from testkit.violations import Invariant, Violation
 
 EVERY_S = 5.0
 WARM_S = 20.0
-"""A process that has run for so long has loaded and opened what it needs."""
+"""Age at which a process has loaded and opened what it needs."""
 GROWTH_BYTES = 96 << 20
 GROWTH_FILES = 64
 CONNECTIONS_PER_MASTER = 12
-"""Its pool, its lock, and one that is being replaced."""
+"""Number of a master's database connections: its pool, its lock, and one that is being replaced."""
 
 
 class Sample(NamedTuple):
+    """A measurement of one process."""
+
     at: float
     rss_bytes: int
     files: int
 
 
 class Resources:
+    """The samples of all processes of the cluster."""
+
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._samples: dict[tuple[str, int], list[Sample]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""One run: start the cluster, load it, hurt it, heal it, let it drain, judge it."""
+"""One chaos run: start the cluster, load it, inject faults, let it recover and drain, judge it."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
+    """The size of the cluster."""
+
     masters: int = 2
     workers: int = 4
     slots: int = 4
@@ -47,20 +49,23 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
+    """A chaos run: its seed, duration, faults and load."""
+
     seed: int
     seconds: float
     plan: Sequence[PlannedFault]
     shape: Shape
     rate: float = 20.0
-    """Tasks a second."""
+    """Number of tasks submitted per second."""
     batch: int = 0
-    """Or so many `sleep` tasks of a second, all at once; the run is over when they are."""
+    """Number of `sleep` tasks of one second that are submitted all at once in place of a steady load; the run is over
+    when they are final. 0 for a steady load."""
 
 
 async def run(scenario: Scenario, network: Network, folder: Path, say: Say) -> list[Violation]:
     shape = scenario.shape
     cluster = Cluster(folder, network, masters=shape.masters, workers=shape.workers, slots=shape.slots)
-    # By what else the machine has to do, before the cluster itself keeps it busy.
+    # Measured by the other load of the machine, before the cluster itself keeps it busy.
     limits = limits_here()
     try:
         await cluster.start()
@@ -70,13 +75,15 @@ async def run(scenario: Scenario, network: Network, folder: Path, say: Say) -> l
 
 
 def limits_here(limits: Limits = Limits()) -> Limits:
-    """The bounds that are promised, on a machine as busy as this one."""
+    """Return the promised bounds, for a machine as busy as this one."""
     return Limits(
         int(promised(limits.recovery_ms)), int(promised(limits.election_ms)), int(promised(limits.resume_grace_ms))
     )
 
 
 class _Run:
+    """The course of one run."""
+
     def __init__(self, scenario: Scenario, cluster: Cluster, say: Say, limits: Limits) -> None:
         self._scenario = scenario
         self._limits = limits
@@ -115,7 +122,7 @@ class _Run:
             async with asyncio.timeout(WHOLE_S):
                 await load
         except TimeoutError:
-            pass  # what was not answered is told by the verdict
+            pass  # the verdict reports what was not answered
         finally:
             load.cancel()
             await asyncio.gather(load, return_exceptions=True)
@@ -129,12 +136,12 @@ class _Run:
             self._late.append(Violation(Invariant.NONE_LOST, str(exc)))
         took_s = time.monotonic() - self._faults.began
         self._say(f"{self._scenario.batch} tasks ended in {took_s:.1f} s")
-        # A fault that has begun is seen to its end; those to come have nothing to hit.
+        # A fault that has begun is carried out to its end; later ones have nothing to hit.
         self._faults.stop()
         await faults
 
     async def _settle(self) -> float:
-        """Seconds until all is final."""
+        """Wait until all tasks are final; returns the seconds it took."""
         try:
             await self._cluster.until(self._cluster.is_whole, "not everybody is back", within_s=WHOLE_S)
         except NotThere as exc:
@@ -142,7 +149,7 @@ class _Run:
         try:
             return await self._cluster.until(self._is_drained, "not all work has ended", within_s=DRAIN_S)
         except NotThere:
-            return DRAIN_S  # each task that is not final is told by the verdict
+            return DRAIN_S  # the verdict reports each task that is not final
 
     async def _is_drained(self) -> bool:
         return await self._cluster.count("SELECT count(*) FROM live") == 0

@@ -1,4 +1,4 @@
-"""A run in figures, mostly from its own event log."""
+"""The summary of a run in figures, mostly from its own event log."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ from testkit.violations import Invariant, Limits, Violation
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
+    """The recovery from one kill of a leader."""
+
     kill: LeaderKill
     elected_s: float | None
+    """Seconds until a new leader was elected."""
     placed_s: float | None
-    """Until the new leader placed a task."""
+    """Seconds until the new leader placed a task."""
 
 
 def recoveries(kills: Sequence[LeaderKill], events: Sequence[Event]) -> list[Recovery]:
@@ -38,7 +41,7 @@ def recoveries(kills: Sequence[LeaderKill], events: Sequence[Event]) -> list[Rec
 
 
 def late_placements(found: Sequence[Recovery], since: Instant, limits: Limits = Limits()) -> Iterator[Violation]:
-    """Where nothing but masters is hurt and work always waits, so long a pause is the fault of nobody else."""
+    """Report late placements. Where only masters are hit and work always waits, such a pause has no other cause."""
     for one in found:
         if one.placed_s is not None and one.placed_s * 1000 > limits.election_ms:
             detail = f"{one.kill.master} was killed as the leader, and the next task placed {one.placed_s:.1f} s later"
@@ -81,7 +84,7 @@ def _timed(faults: Faults, limits: Limits = Limits()) -> str:
 
 
 def _pauses(events: Sequence[Event], faults: Faults, until: Instant | None) -> Iterator[str]:
-    """While there was new work: at the end the last long tasks come in one by one."""
+    """Describe the longest pauses while there was new work: at the end the last long tasks end one by one."""
     ended = sorted(event.at for event in events if final_status(event) is not None and event.at <= (until or event.at))
     if len(ended) > 1:
         longest, at = max((after - before, before) for before, after in pairwise(ended))

@@ -1,4 +1,4 @@
-"""What must hold when all is quiet again: the checker's judgement, and what only a real run can show."""
+"""The verdict once all is quiet again: the judgement of the checker, and the checks that only a real run allows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ALL = 1_000_000
 async def verdict(
     engine: QueryEngine, load: Load, seen: Seen, folder: Path, limits: Limits = Limits()
 ) -> tuple[list[Violation], list[Event]]:
-    """What does not hold, and the event log for whoever sums up."""
+    """Return the violations, and the event log for the summary."""
     store = SqlStore(engine)
     events = await all_events(store)
     tasks = await store.list_tasks(TaskFilter(), _ALL)
@@ -72,7 +72,7 @@ async def _gapless(store: SqlStore, events: Sequence[Event]) -> list[Violation]:
 
 
 def _told_once(tasks: Sequence[TaskRecord], events: Sequence[Event]) -> Iterator[Violation]:
-    """Nobody retries by hand here: each task became final once, and an event said so."""
+    """Check that each task became final once, with an event: there is no retry by hand in a chaos run."""
     told = Counter(event.data["task"] for event in events if final_status(event) is not None)
     for task in tasks:
         if task.status.is_final and told[task.id] != 1:
@@ -93,7 +93,7 @@ async def _all_closed(store: SqlStore) -> list[Violation]:
 
 
 async def _own_results(store: SqlStore) -> list[Violation]:
-    """A witness says in its result which execution it was: no other may have been credited with it."""
+    """Check the result of each witness, which names its execution: no other one may have been credited with it."""
     rows = await store.engine.read(lambda tx: tx.fetch(task_rows.all_ended_executions()))
     found = []
     for one in map(task_rows.execution_record, rows):
@@ -105,7 +105,7 @@ async def _own_results(store: SqlStore) -> list[Violation]:
 
 
 def _loud(folder: Path) -> Iterator[Violation]:
-    """Outages are told in one line each; a traceback is a bug."""
+    """Report tracebacks in logs: an outage is logged in one line, a traceback is a bug."""
     for log in sorted(folder.glob("*.log")):
         loud = [line for line in log.read_text(errors="replace").splitlines() if _LOUD.match(line)]
         if loud:

@@ -1,7 +1,7 @@
-"""An executor that sees with its own eyes whether its task runs twice at once.
+"""An executor that detects by itself whether its task runs twice at once.
 
-Each execution is a process of its own and locks a file of its task while it works. The kernel gives the lock back
-however the process ends, so a lock that is taken means that another execution is alive: no clock has a say in it.
+Each execution is a process of its own and locks a file of its task while it works. The kernel releases the lock
+however the process ends, so a lock that is taken means that another execution is alive: no clock is involved.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ async def witness(context: TaskContext) -> Any:
         except BlockingIOError:
             other = os.pread(descriptor, 1_000, 0).decode()
             _note_meeting(folder, f"{time.time():.3f}\t{context.task_id}\t{context.execution_id}\t{other}\n")
-        # Where it works says on which node: each has its own data dir.
+        # The working directory identifies the node: each has its own data directory.
         os.pwrite(descriptor, f"{context.execution_id} in {Path.cwd()}".encode(), 0)
         await asyncio.sleep(float(context.parameters["seconds"]))
     finally:

@@ -1,4 +1,4 @@
-"""Real PostgreSQL and Redis servers for tests and benches, and an S3, from the packages in the `dev` extra."""
+"""Real PostgreSQL and Redis servers for tests and benchmarks, and an S3 one, from the packages in the `dev` extra."""
 
 from testkit.servers.postgres import PostgresServer
 from testkit.servers.process import ServerFailed

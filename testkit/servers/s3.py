@@ -1,4 +1,4 @@
-"""S3 for tests, as moto plays it: its server, which is Python and runs from our own environment."""
+"""S3 for tests, simulated by moto: its server is Python and runs from our own environment."""
 
 import signal
 import sys
@@ -23,7 +23,7 @@ class S3Server(Server):
 
     @property
     def environment(self) -> dict[str, str]:
-        """For whoever uses it. It believes any keys, and without keys a client would look for some elsewhere."""
+        """The environment for its clients. It accepts any keys; without keys a client would look for some elsewhere."""
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_REGION": "us-east-1",
@@ -36,7 +36,7 @@ class S3Server(Server):
         return f"s3://{name}"
 
     def believe_keys(self, is_believing: bool) -> None:
-        """Whether it takes any keys, or only those of users, of whom there are none."""
+        """Set whether it accepts any keys, or only those of users, of which there are none."""
         self._ask("POST", "/moto-api/reset-auth", b"inf" if is_believing else b"0")
 
     def _user(self) -> str | None:

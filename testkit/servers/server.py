@@ -1,4 +1,4 @@
-"""What PostgreSQL and Redis share in the test kit: start on a free port, stop, start again, be gone at the end."""
+"""The base of the servers of the test kit: start on a free port, stop, start again, clean up at the end."""
 
 import random
 import shutil
@@ -27,6 +27,7 @@ class Server(ABC):
 
     name: str
     death_signal: signal.Signals
+    """Signal by which the supervisor ends the server when the test process dies."""
 
     def __init__(self, base: Path | None = None) -> None:
         self.directory = new_directory(f"crawlfleet-{self.name}-", base)
@@ -46,18 +47,18 @@ class Server(ABC):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Once, before the first start."""
+        """Prepare the data, once, before the first start."""
 
     @abstractmethod
     def _command(self) -> Sequence[str | Path]: ...
 
     def _user(self) -> str | None:
-        """As whom it runs; none for ourselves."""
+        """Return the user it runs as; None for the current user."""
         return server_user()
 
     @abstractmethod
     def _answers(self) -> bool:
-        """Whether this very server (not another one on the same port) takes work."""
+        """Return whether this very server (not another one on the same port) takes work."""
 
     @property
     def pid(self) -> int:
@@ -78,7 +79,7 @@ class Server(ABC):
             raise
 
     def kill(self) -> None:
-        """As if the machine had lost its power: SIGKILL to all of it."""
+        """Send SIGKILL to all its processes, as if the machine had lost its power."""
         if self._process is not None:
             self._process.kill()
             self._process = None

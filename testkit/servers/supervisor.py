@@ -1,10 +1,10 @@
-"""Stands between a test process and a server, so that no server outlives its test process.
+"""The supervisor runs between a test process and a server, so that no server outlives its test process.
 
 Run as a script: `supervisor.py <user> <death signal> <directory> <program> [argument...]`. It starts the program as
 that user ("-" keeps ours), writes its pid to stdout and waits for the first of two things:
 
 - the program ends: the supervisor ends too; the directory stays, since the server may be started again;
-- stdin closes, which the kernel sees to however the test process died: the program and all it started are ended, and
+- stdin closes, which the kernel ensures however the test process died: the program and all it started are ended, and
   the directory is removed.
 
 A parent-death signal alone would not do: it follows the death of a *thread*, does not reach the children of a paused
@@ -27,7 +27,7 @@ GRACE_S = 5.0
 
 
 def tree(pid: int) -> list[psutil.Process]:
-    """The process and all below it; the root first, so that it is paused or killed before it can start another."""
+    """Return the process and all below it; the root first, so that it is paused or killed before it starts another."""
     try:
         root = psutil.Process(pid)
         return [root, *root.children(recursive=True)]
@@ -44,7 +44,7 @@ def send(processes: list[psutil.Process], number: signal.Signals) -> None:
 
 
 def end(processes: list[psutil.Process], number: signal.Signals) -> None:
-    """Ask the root once, so that it gives back its shared memory; then insist."""
+    """Send the signal to the root once, so that it releases its shared memory; then kill all that is left."""
     send(processes, signal.SIGCONT)
     send(processes[:1], number)
     _, alive = psutil.wait_procs(processes, timeout=GRACE_S)

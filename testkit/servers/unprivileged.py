@@ -1,4 +1,4 @@
-"""Where and as whom a server of the test kit runs: PostgreSQL refuses to be root, and no server needs to be."""
+"""The user and the directory of a server of the test kit: PostgreSQL refuses to run as root, and no server needs to."""
 
 import importlib.util
 import os
@@ -16,7 +16,7 @@ NOBODY = "nobody"
 
 
 def server_user() -> str | None:
-    """The user to change to, or none when we are unprivileged ourselves."""
+    """Return the user to change to, or None when the current one is unprivileged."""
     return NOBODY if os.geteuid() == 0 else None
 
 
@@ -38,7 +38,7 @@ def run_as_server(command: Sequence[str | Path], cwd: Path = Path("/")) -> None:
 
 
 def new_directory(prefix: str, base: Path | None) -> Path:
-    """A directory that belongs to the server's user, in the first place which that user can reach."""
+    """Make a directory that belongs to the server's user, in the first location which that user can reach."""
     places = [base] if base else [Path(tempfile.gettempdir()), Path("/tmp"), Path("/var/tmp")]
     user = server_user()
     for place in places:
@@ -64,7 +64,7 @@ def wheel_folder(package: str) -> Path:
 
 
 def runnable(program: Path, root: Path, needs: Iterable[Path], directory: Path) -> Path:
-    """The program where the server's user can run it: in place, or in a copy when the venv is, say, below /root.
+    """Return the program where the server's user can run it: in place, or in a copy when the venv is, say, below /root.
 
     `needs` are the folders to copy, all below `root`: programs in wheels find their libraries by relative paths.
     """

@@ -1,4 +1,4 @@
-"""`python -m testkit.simulation --seeds 200 --start 0`: one line per failing seed, the exit code says it."""
+"""`python -m testkit.simulation --seeds 200 --start 0` runs seeds: a line per failing seed, and an exit code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def main() -> int:
     args = parser.parse_args()
     if not args.verbose:
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    # A seed is over in a second and cleans up after itself: looking for garbage meanwhile is a tenth of its time.
+    # A seed takes a second and cleans up after itself: collecting garbage meanwhile is a tenth of its time.
     gc.freeze()
     gc.disable()
     began = time.monotonic()
@@ -63,6 +63,6 @@ def _say(line: str) -> None:
 
 if __name__ == "__main__":
     if os.environ.get("PYTHONHASHSEED") != "0":
-        # The order of sets of text would differ from one start to the next: a seed must replay exactly.
+        # The order of sets of text would differ between processes: a seed must replay exactly.
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, "PYTHONHASHSEED": "0"})
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""Asks tasks why they wait, at random instants, and does not believe a word of it."""
+"""Asks why tasks wait, at random instants, and checks every answer."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ ASKED = 3
 
 
 class Doubter:
+    """Checks the explanations of a master that does not run."""
+
     def __init__(self, world: World, until_s: float) -> None:
         self._world = world
         self._until_s = until_s
         self._rng = world.loop.rng("doubter")
-        # One that never runs: it reads the store as any master would, without the faults on their way there.
+        # A master that never runs: it reads the store as any master would, without the injected faults.
         self._master = Master(
             name="doubter",
             boot=0,

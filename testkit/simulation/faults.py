@@ -1,4 +1,4 @@
-"""Faults, drawn by seed: what breaks, whom it hits, when and for how long."""
+"""Faults drawn from the seed: what breaks, its target, when and for how long."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ LEASE_S = 9.0
 
 @dataclass(frozen=True, slots=True)
 class Planned:
+    """A fault that is planned."""
+
     at: float
     kind: str
 
 
 class Faults:
+    """Injects the faults of one seed."""
+
     def __init__(self, world: World, count: int, busy_s: float) -> None:
         self._world = world
         self._rng = rng = world.loop.rng("faults")

@@ -1,6 +1,7 @@
-"""Flows of the simulation: small graphs of every kind of edge, with a fan-out; cancelled and taken up again.
+"""Flows of the simulation: small graphs of every kind of edge, with a fan-out; they are cancelled and resumed.
 
-Steps are watched as they are released: once in each round, and not before their parents have ended as their edges say.
+Steps are watched as they are released: once in each round, and not before their parents have ended as their edges
+require.
 """
 
 from __future__ import annotations
@@ -46,11 +47,15 @@ _STEPS = (
 
 
 class _Place(NamedTuple):
+    """A step of a flow."""
+
     flow: GroupId
     key: StepKey
 
 
 class StepWatch:
+    """Checks at every commit that steps are released once, after their parents."""
+
     def __init__(self, look: Look, world: World) -> None:
         self._look = look
         self._world = world
@@ -58,12 +63,12 @@ class StepWatch:
         self._places: dict[TaskId, _Place] = {}
         self._tasks: dict[_Place, TaskId] = {}
         self._waiting: set[TaskId] = set()
-        """Steps that were not released in their round."""
+        """Ids of steps that were not released in their round."""
         self._retrying: set[TaskId] = set()
-        """Released before, and to be tried again: whatever their parents do meanwhile."""
+        """Ids of steps released before that are to be tried again, whatever their parents do meanwhile."""
 
     def committed(self, batches: Iterable[EventBatch]) -> None:
-        """After the world has noted who ended."""
+        """Check a transaction, after the world has recorded which tasks ended."""
         batches = list(batches)
         for batch in batches:
             tasks = batch.each.get("task", ())
@@ -115,6 +120,8 @@ class StepWatch:
 
 
 class SimFlows:
+    """Submits, resumes and cancels flows, and checks them at the end."""
+
     def __init__(self, world: World, people: People, busy_s: float) -> None:
         self._world = world
         self._people = people
@@ -171,7 +178,7 @@ class SimFlows:
         await self._resume(flow, rng)
 
     async def violations(self) -> list[Violation]:
-        """What every step came to follows from how its parents ended."""
+        """Check that the end of every step follows from how its parents ended."""
         return [
             Violation(Invariant.STEPS_ONCE, f"{group_text(flow)}: {complaint}")
             for flow in self._made
@@ -190,7 +197,7 @@ class SimFlows:
             is_due = all(_holds(on, parent) for on, parent in parents)
             if is_due and step.unrun is not Unrun.NOT:
                 complaints.append(f"{key} was left out, though its parents ended as it asks")
-            # What completed stays when a flow is resumed, though its parents may end otherwise the next time.
+            # A completed step stays when a flow is resumed, though its parents may end otherwise the next time.
             is_first = all(parent.round == 1 for _, parent in parents)
             if is_first and not is_due and step.unrun is Unrun.NOT and step.status is not TaskStatus.CANCELLED:
                 complaints.append(f"{key} ended {step.status.word}, though its parents did not end as it asks")

@@ -24,19 +24,22 @@ FAIR_S = 0.002
 
 @dataclass(slots=True)
 class Weather:
-    """How the network is now."""
+    """The current condition of the network."""
 
     lost: float = 0.0
+    """Probability that a message is lost."""
     doubled: float = 0.0
+    """Probability that a request arrives twice."""
     slow_s: float = FAIR_S
+    """Average time of a message on its way."""
     cut_up: set[tuple[str, int]] = field(default_factory=set)
-    """(node, master): requests do not arrive."""
+    """Pairs (node, master) between which requests do not arrive."""
     cut_down: set[tuple[str, int]] = field(default_factory=set)
-    """(node, master): answers do not arrive."""
+    """Pairs (node, master) between which answers do not arrive."""
 
 
 class SimTransport:
-    """One node's way to one master."""
+    """The connection of one node to one master."""
 
     def __init__(self, node: SimNode, master: SimMaster, weather: Weather, rng: Random) -> None:
         self._node = node
@@ -73,7 +76,7 @@ class SimTransport:
             raise Unavailable("connection reset") from exc
 
     async def _again(self, request: bytes, up_type: type[OpenUp] | type[SyncUp]) -> None:
-        """The same request once more, late; nobody waits for its answer."""
+        """Send the same request once more, late; no caller waits for its answer."""
         await asyncio.sleep(self._rng.uniform(0.0, 8.0))
         try:
             await self._served(request, up_type)
@@ -81,9 +84,9 @@ class SimTransport:
             self._node.world.note_ignored(exc)
 
     async def _travel(self, is_cut: bool) -> None:
-        # In fair weather most ways take no time at all: each timer costs the simulation.
+        # In a fair network most messages take no time at all: each timer costs the simulation.
         if self._weather.slow_s > FAIR_S or self._rng.random() < 0.35:
             await asyncio.sleep(self._weather.slow_s * self._rng.uniform(0.2, 1.8))
         if is_cut or self._rng.random() < self._weather.lost:
-            # Nothing comes back from a lost message: the caller's own patience ends the call.
+            # Nothing comes back for a lost message: the caller's own timeout ends the call.
             await asyncio.get_running_loop().create_future()

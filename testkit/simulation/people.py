@@ -1,4 +1,4 @@
-"""People and programs of the simulation: they submit, cancel, retry and drain, and try again when nobody answers."""
+"""People and programs of the simulation: they submit, cancel, retry and drain, and try again without an answer."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ PATIENCE_S = 8.0
 TRIES = 40
 CROWDS = 2
 LIMITED = "limited"
-"""The project that has quotas, in runs that have one."""
+"""Name of the project that has quotas, in runs that have one."""
 STACK = "stack"
-"""The queue that is last in first out, in runs that have one."""
+"""Name of the queue that is last in first out, in runs that have one."""
 
 
 class People:
+    """The users of the simulated installation."""
+
     def __init__(self, world: World, tasks: int, busy_s: float) -> None:
         self._world = world
         self._rng = world.loop.rng("people")
@@ -42,10 +44,10 @@ class People:
         self.has_stack = False
         self.has_quotas = False
         self.asked: Mapping[str, float] = {}
-        """By every task of the project that has quotas."""
+        """Resources that every task of the project with quotas asks for."""
 
     async def submit_all(self) -> None:
-        """Every task of the run, in batches, spread over the busy time."""
+        """Submit every task of the run, in batches, spread over the busy time."""
         async with asyncio.TaskGroup() as group:
             left, number = self._tasks, 0
             while left > 0:
@@ -55,7 +57,7 @@ class People:
                 left, number = left - size, number + 1
 
     async def crowd(self) -> None:
-        """More than fits, all of which may wait; then a few tasks that may not."""
+        """Submit more tasks than fit, all of which may wait; then a few tasks that may not."""
         rng = self._world.loop.rng("crowds")
         async with asyncio.TaskGroup() as group:
             for number in range(CROWDS):
@@ -66,7 +68,7 @@ class People:
                 group.create_task(self._submit(f"urgent-{number}", 4, at + 3, Random(rng.random()), **urgent))
 
     async def interfere(self) -> None:
-        """Cancels, retries, priorities, pauses of the queue, drains."""
+        """Cancel, retry, change priorities, pause the queue and drain nodes."""
         end = self._world.loop.time() + self._busy_s
         while self._world.loop.time() < end:
             await asyncio.sleep(self._rng.uniform(2, 12))
@@ -77,7 +79,7 @@ class People:
         await asyncio.sleep(at)
         history = self._world.history
         bodies = [self._body(batch, rng, **changes) for _ in range(size)]
-        # Some batches are groups; chosen apart, so that the rest of a run is as it was without.
+        # Some batches are groups; drawn separately, so that the rest of a run is the same as without.
         project = Random(batch).choice(("a", "b", None, None, None))
         changes = self._turns(batch)
         project = changes.setdefault("project_id", project) if project is not None else None
@@ -106,7 +108,7 @@ class People:
             history.add(past.SubmitRefused(history.now, batch, str(answer.items[0])))
 
     def _turns(self, batch: str) -> dict[str, Any]:
-        """What is special about a batch, chosen apart from everything else."""
+        """Return what is special about a batch, drawn separately from everything else."""
         rng = self._world.loop.rng(f"turns of {batch}")
         changes: dict[str, Any] = {}
         if self.has_stack and rng.random() < 0.4:

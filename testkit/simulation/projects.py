@@ -1,4 +1,4 @@
-"""Projects and queues of the simulation: shares and quotas that somebody changes on the way, and a stack."""
+"""Projects and queues of the simulation: shares and quotas that change during the run, and a LIFO queue."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from testkit.simulation.world import SimMaster, World
 
 CHANGES = 3
 ASKED = {"cpu": 0.5, "memory_mb": 128.0}
-"""Of every task of the limited project: less than any of its quotas, so that none waits for ever."""
+"""Resources of every task of the limited project: less than any of its quotas, so that none waits for ever."""
 
 
 class SimProjects:
+    """Configures projects and the LIFO queue, and changes them during the run."""
+
     def __init__(self, world: World, people: People, busy_s: float) -> None:
         self._people = people
         self._rng = world.loop.rng("projects")
@@ -29,7 +31,7 @@ class SimProjects:
             await self._turn(is_lifo=True)
             self._people.has_stack = True
         if self._has_quotas:
-            # The first project that anybody describes may be known to a leader elsewhere a second late.
+            # A leader on another master may learn of the first configured project a second late.
             await self._describe(Project("b", weight=rng.choice((0.5, 2.0, 5.0))))
             await asyncio.sleep(2)
             await self._describe(Project(LIMITED, rng.choice((0.5, 1.0, 4.0)), _quotas(rng), rng.choice(list(OnFull))))
@@ -37,7 +39,7 @@ class SimProjects:
             self._people.asked = ASKED
 
     async def change(self) -> None:
-        """Quotas raised and lowered below what runs; the stack turned into a queue and back."""
+        """Raise quotas and lower them below what runs; change the LIFO queue to FIFO and back."""
         rng, pause_s = self._rng, self._busy_s / CHANGES
         for _ in range(CHANGES):
             await asyncio.sleep(pause_s * rng.uniform(0.5, 1.0))
@@ -67,7 +69,7 @@ class SimProjects:
 
 
 def _quotas(rng: Random) -> Quotas:
-    """Always some limit on what waits: which projects have one is known to other masters a second late."""
+    """Draw quotas, always with a limit on waiting tasks: other masters learn a second late which projects have one."""
     return Quotas(
         waiting=rng.randint(20, 40),
         running=rng.choice((None, 2, 4, 6)),

@@ -1,4 +1,4 @@
-"""One seed: build the world, let it live and break, wait for quiet, and judge."""
+"""The run of one seed: build the world, run it under faults, wait until it is quiet, and judge it."""
 
 from __future__ import annotations
 
@@ -30,30 +30,38 @@ from testkit.violations import Violation
 from testkit.virtual_loop import VirtualLoop
 
 QUIET_S = 20.0
-"""Longer than a lease lasts, and than any loop rests that moves tasks: what is still to come has come by then."""
+"""Time without events after which nothing more is to come: longer than a lease, and than the pause of any loop that
+moves tasks."""
 _LOOKS_S = 5.0
 
 Break = Callable[[World], AbstractContextManager[None]]
-"""How a deliberately broken variant is made."""
+"""Context manager that makes a deliberately broken variant of the world."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
+    """The size of a run."""
+
     masters: int = 2
     nodes: int = 4
     tasks: int = 160
-    """And those of crowds, flows and schedules, which are about as many."""
+    """Number of single tasks; those of crowds, flows and schedules are about as many again."""
     faults: int = 10
     busy_s: float = 300.0
+    """Virtual time in which work is submitted and faults are injected."""
     total_s: float = 600.0
+    """Virtual time after which the run ends in any case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """The result of one seed."""
+
     seed: int
     violations: list[Violation]
     error: str | None
     records: int
+    """Number of records in the history."""
 
     @property
     def is_clean(self) -> bool:
@@ -66,7 +74,7 @@ class Verdict:
 
 
 def make_template(folder: Path) -> Path:
-    """An empty migrated database, to be copied for every seed."""
+    """Make an empty migrated database, to be copied for every seed."""
     path = folder / "template.db"
     migrate_sqlite(path)
     return path
@@ -86,7 +94,7 @@ def run_seed(seed: int, template: Path, scale: Scale = Scale(), broken: Break | 
 
 
 def _told(exc: BaseException) -> str:
-    """The first that is no group of others."""
+    """Describe the first exception that is no group of others."""
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
     return f"{type(exc).__name__}: {exc}"
@@ -129,7 +137,7 @@ async def _look_around(world: World) -> None:
 
 
 async def _quiet(world: World, most_s: float) -> None:
-    """Until nothing has been left to do for a while; whoever waits for ever is given until `most_s`."""
+    """Wait until nothing has been left to do for some time, at most until `most_s` for what waits for ever."""
     quiet_s = 0.0
     while quiet_s < QUIET_S and world.loop.time() < most_s:
         await asyncio.sleep(_LOOKS_S)
@@ -146,7 +154,7 @@ async def _final_state(world: World) -> FinalState:
     batches: dict[str, list[TaskId]] = {}
     for task, record in records.items():
         spec = msgspec.json.decode(record.spec) if record.spec else {}
-        # Defaults are left out of what is stored.
+        # Defaults are not stored.
         max_retries = spec.get("retry", {}).get("max_retries", 3)
         why = None if record.status.is_final else (await master.why.why(task)).sentence
         tasks[task] = TaskState(
@@ -171,7 +179,7 @@ async def _final_state(world: World) -> FinalState:
 
 
 async def _reservations(world: World) -> dict[str, float]:
-    """What projects hold by the store's rows, and by the leader's own count."""
+    """Return what projects hold by the store's rows, and by the leader's own count."""
     amounts: dict[str, float] = {}
     uses = {name: report.held for name, report in (await world.store.project_uses()).items()}
     for whose, of in [("", uses)] + [
@@ -214,5 +222,5 @@ async def _executions(world: World) -> list[ExecutionRecord]:
 
 
 def _fast_folder() -> str | None:
-    """Memory where the machine has it: the simulation is about order, not about disks."""
+    """Return a folder in memory where the machine has one: the simulation tests order, not disks."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None

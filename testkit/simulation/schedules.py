@@ -1,4 +1,4 @@
-"""Schedules of the simulation: made before anything breaks, and judged tick by tick when all is quiet."""
+"""Schedules of the simulation: made before the first fault, and checked tick by tick when all is quiet."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ _DAY_MS = 86_400_000
 
 
 class SimSchedules:
+    """Makes schedules and checks their ticks."""
+
     def __init__(self, world: World, people: People, busy_s: float) -> None:
         self._world = world
         self._people = people
@@ -30,7 +32,7 @@ class SimSchedules:
         self._made: list[Schedule] = []
 
     async def make(self) -> None:
-        """One of every kind, each under a key: whoever is not answered asks again."""
+        """Make one of every kind, each under an idempotency key: a request without an answer is repeated."""
         for number, overlap in enumerate(OVERLAPS):
             body = msgspec.json.decode(msgspec.json.encode(self._said(overlap)), type=ScheduleBody)
             claim = Claim("schedules", str(number), overlap.encode(), EPOCH + _DAY_MS)
@@ -65,7 +67,7 @@ class SimSchedules:
         return [violation for one in self._made for violation in await self._judged(one)]
 
     async def _judged(self, schedule: Schedule) -> list[Violation]:
-        """All are caught up, so every instant it names has its tick, fired or skipped."""
+        """Check that every instant of the schedule has its tick, fired or skipped: all of them are caught up."""
         store, text = self._world.store, schedule_text(schedule.id)
         found = await store.ticks(schedule.id, 10_000)
         named = list(ticks.nominal_ticks(schedule.timing, schedule.anchor_at, schedule.created_at))

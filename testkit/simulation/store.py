@@ -1,4 +1,4 @@
-"""The store as the simulation sees it: every commit is observed, and each master's calls can fail on the way.
+"""The store as the simulation uses it: every commit is observed, and each master's calls can fail on the way.
 
 A call takes a little time before it is served and a little before it is answered, so that the steps of different
 masters interleave. Between the two lies the commit: failing before it is `StoreUnavailable`, after it
@@ -110,12 +110,12 @@ _READS = frozenset(
 
 
 _REMEMBERED = frozenset({"lanes"})
-"""Answered from the store's own memory nearly always: not worth a way there and back."""
+"""Methods that are nearly always answered from the store's own cache: not worth a simulated round trip."""
 
 
 class ObservedEngine(InlineEngine):
-    """SQLite in memory, as the simulation is about order and not about disks. Tells what each transaction wrote to the
-    outbox, the moment it is committed."""
+    """SQLite in memory, as the simulation tests order and not disks. Reports what each transaction wrote to the outbox,
+    at the instant of its commit."""
 
     def __init__(self, template: Path, on_events: Callable[[list[EventBatch]], None]) -> None:
         super().__init__(Path(":memory:"), synchronous="OFF")
@@ -136,25 +136,26 @@ class ObservedEngine(InlineEngine):
         return result
 
     def look(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
-        """Rows as they are committed, for whoever watches: no call of anybody's."""
+        """Return rows as they are committed, for checks: not a call of any simulated process."""
         return self._connection.execute(sql, args).fetchall()
 
 
 @dataclass(slots=True)
 class StoreFaults:
-    """What may happen to the calls of one master."""
+    """The faults that may happen to the calls of one master."""
 
     unavailable: float = 0.0
+    """Probability that a call fails before its commit."""
     unanswered: float = 0.0
-    """Committed, but the caller is told that nobody knows."""
+    """Probability that a call is committed, but the caller gets `OutcomeUnknown`."""
     crash_in: int | None = None
-    """Crash at the so-many-th call from now,"""
+    """Number of the call, counted from now, at which the master crashes; None for no crash."""
     crashes_after: bool = False
-    """after its commit rather than before."""
+    """Whether the crash comes after the commit of its call rather than before."""
 
 
 class FaultyStore:
-    """One master's way to the shared store."""
+    """The connection of one master to the shared store."""
 
     def __init__(self, store: SqlStore, rng: Random, on_crash: Callable[[], None]) -> None:
         self._store = store
@@ -168,7 +169,7 @@ class FaultyStore:
             return method
 
         call = partial(self._call, name, method)
-        # Looked up once per master: the wrapper then stands in for the method.
+        # Looked up once per master: the wrapper then replaces the method.
         setattr(self, name, call)
         return call
 
@@ -193,7 +194,7 @@ class FaultyStore:
         return result
 
     def _crashes(self) -> tuple[bool, bool]:
-        """Whether this call is the one, and on which side of its commit."""
+        """Return whether the crash hits this call, and on which side of its commit."""
         faults = self.faults
         assert faults.crash_in is not None
         faults.crash_in -= 1

@@ -1,4 +1,4 @@
-"""Deliberately broken installations, one per promise: a check that cannot fail is not a check."""
+"""Deliberately broken installations, one per promise: they prove that each check can fail."""
 
 from __future__ import annotations
 
@@ -29,13 +29,15 @@ from testkit.violations import Invariant
 
 
 class Variant(NamedTuple):
+    """A broken variant, and the invariant that it violates."""
+
     breaks: Invariant
     how: Break
 
 
 @contextmanager
 def answers_before_it_stores(world: World) -> Iterator[None]:
-    """Some submits are answered from memory and never written."""
+    """Some submissions are answered from memory and never written."""
     store_add, rng = world.store.add, Random(1)
 
     async def add(submissions: Sequence[Submission], now: Instant) -> Added:
@@ -70,7 +72,7 @@ def stores_half_a_batch(world: World) -> Iterator[None]:
 
 @contextmanager
 def completes_without_the_fence(world: World) -> Iterator[None]:
-    """Whoever says that a task is complete is believed, whichever execution it speaks for."""
+    """Every report that a task is complete is accepted, whichever execution it belongs to."""
     store_complete = world.store.complete
 
     async def complete(outcomes: Sequence[Outcome], now: Instant) -> Applied:
@@ -88,7 +90,7 @@ def completes_without_the_fence(world: World) -> Iterator[None]:
 
 @contextmanager
 def never_stops_its_own_work(world: World) -> Iterator[None]:
-    """Nodes without a lease guard."""
+    """Nodes run without a lease guard."""
     with patch.object(world, "lease_margin_s", -3_600.0):
         yield
 
@@ -163,7 +165,7 @@ def forgets_members_that_end(world: World) -> Iterator[None]:
 
 @contextmanager
 def judges_late(world: World) -> Iterator[None]:
-    """The leader waits five leases before it gives a node up."""
+    """The leader waits five leases before it declares a node lost."""
     store_leases = world.store.leases
 
     async def leases() -> list[LeaseRow]:
@@ -182,7 +184,7 @@ def elects_late(world: World) -> Iterator[None]:
 
 @contextmanager
 def fires_the_newest_tick_only(world: World) -> Iterator[None]:
-    """Of several ticks that are due one fires, though all are to be caught up."""
+    """Only one of several due ticks fires, though all are to be caught up."""
 
     def forgetful(schedule: Schedule, now: Instant) -> Plan:
         whole = plan_ticks(schedule, now)

@@ -1,4 +1,4 @@
-"""Deliberately broken scheduling, one per promise that is watched at every commit."""
+"""Deliberately broken scheduling, one variant per promise that is checked at every commit."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def ignores_quotas(world: World) -> Iterator[None]:
 
 @contextmanager
 def lets_everybody_in(world: World) -> Iterator[None]:
-    """Submits are taken whatever waits already."""
+    """Submissions are accepted whatever waits already."""
     with patch.object(SubmitQuota, "violation", lambda *_: None):
         yield
 
 
 @contextmanager
 def promises_slots_twice(world: World) -> Iterator[None]:
-    """The leader counts on nine slots of a node that has fewer."""
+    """The leader assumes nine slots on a node that has fewer."""
     slots = Configure.slots
 
     def nine(self: Configure, cluster: str, wanted: int | None, measured: int | None, follows_load: bool) -> int | None:
@@ -86,7 +86,7 @@ async def _all(_self: QueueOrders, lanes: Sequence[int]) -> set[int]:
 
 @contextmanager
 def forgets_a_project(world: World) -> Iterator[None]:
-    """One project never has a turn."""
+    """One project is never served."""
     turn = DispatchRound._take_turn
 
     def forgetful(self: DispatchRound, turns: _ProjectTurns) -> int | None:

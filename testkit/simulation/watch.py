@@ -1,7 +1,7 @@
-"""Watches every commit of the simulation: what must hold at each instant, and not only once all is quiet.
+"""Watches every commit of the simulation: it checks what must hold at each instant, and not only once all is quiet.
 
-After a transaction that added or assigned tasks the rows themselves are counted; nobody else's count is believed. A
-quota says nothing against what runs already: it holds at the instants at which more is taken or placed.
+After a transaction that added or assigned tasks the rows themselves are counted; no other count is trusted. A
+quota does not concern what runs already: it holds at the instants at which more is accepted or placed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from testkit.simulation.watch_order import OrderWatch
 from testkit.violations import Invariant, Violation
 
 STARVED_MS = 60_000
-"""So long may a task that could be placed wait, with faults all around."""
+"""Longest time that a task which could be placed may wait, under faults."""
 Look = Callable[..., Sequence[tuple[Any, ...]]]
-"""Rows of the store as they are now: a statement and its arguments."""
+"""Function that returns rows of the store as they are now, given a statement and its arguments."""
 _LANE = "SELECT queue, project, requirement FROM lane WHERE id = ?"
 _HELD = "SELECT id, lane, node FROM live WHERE node <> 0"
 _PENDING = f"SELECT id, lane FROM live WHERE status = {TaskStatus.PENDING:d}"
@@ -30,7 +30,7 @@ _WAITING = (
     "SELECT COUNT(*) FROM live l JOIN lane n ON n.id = l.lane WHERE n.project = ? "
     f"AND l.status IN ({', '.join(f'{status:d}' for status in WAITING_STATUSES)})"
 )
-# What a flow makes on its way is not asked for at the door.
+# Tasks that a flow makes on its way do not pass admission control.
 _ADDED = (
     "SELECT DISTINCT project FROM task WHERE id IN (SELECT value FROM json_each(?)) "
     "AND id NOT IN (SELECT task FROM flow_step WHERE item IS NOT NULL)"
@@ -42,18 +42,22 @@ _TAKING = (
 
 
 class Lane(NamedTuple):
+    """A lane, as far as the checks need it."""
+
     queue: str
     project: str
     resources: Mapping[str, float]
 
 
 class Capacity(NamedTuple):
+    """The capacity of a node."""
+
     slots: int
     resources: Mapping[str, float]
 
 
 class _Use:
-    """What some tasks hold."""
+    """The slots and resources that some tasks hold."""
 
     def __init__(self) -> None:
         self.running = 0
@@ -64,7 +68,7 @@ class _Use:
         self.reserved.update(lane.resources)
 
     def above(self, running: float | None, resources: Mapping[str, float | None]) -> str | None:
-        """The first limit that is passed."""
+        """Return the first limit that is exceeded."""
         if running is not None and self.running > running:
             return f"{self.running} of {running:g} at once"
         for name, limit in resources.items():
@@ -74,6 +78,8 @@ class _Use:
 
 
 class Watch:
+    """Checks quotas, capacities and waiting times at every commit."""
+
     def __init__(self, look: Look, now: Callable[[], int]) -> None:
         self._look = look
         self._now = now
@@ -82,7 +88,7 @@ class Watch:
         self._lanes: dict[LaneId, Lane] = {}
         self._quotas: dict[str, Mapping[str, float | None]] = {}
         self._refusing: set[str] = set()
-        """Projects that would rather refuse a task than let it wait for their running quota."""
+        """Names of projects that refuse a task rather than let it wait for their running quota."""
         self._order = OrderWatch(now)
         self._placeable_since: dict[TaskId, int] = {}
 
@@ -95,7 +101,7 @@ class Watch:
         return known
 
     def is_limited(self, lane: LaneId) -> bool:
-        """Whether something else than a slot may keep its tasks waiting."""
+        """Return whether something other than a slot may keep its tasks waiting."""
         known = self.lane(lane)
         return bool(known.resources) or known.project in self._quotas
 
@@ -159,7 +165,7 @@ class Watch:
                 self._say(Invariant.ORDER_KEPT, detail)
 
     def look_around(self) -> None:
-        """Every few seconds: nothing that could be placed waits for long."""
+        """Check every few seconds that nothing that could be placed waits for long."""
         by_project, by_node = self._uses(self._look(_HELD))
         nodes = [(by_node[node], self.capacity[node]) for (node,) in self._look(_TAKING) if node in self.capacity]
         since, now = self._placeable_since, self._now()

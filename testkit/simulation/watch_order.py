@@ -1,7 +1,7 @@
-"""Watches the order within lanes: the oldest first; or where the queue says so the newest, and now and then the oldest.
+"""Watches the order within lanes: the oldest first; or in a LIFO queue the newest, and at intervals the oldest.
 
-The leader hears of a task a moment after it is there. So only tasks count that were seen waiting for a while, without
-a break: whoever is placed before one of those goes out of order.
+The leader learns of a task a short time after it was committed. So only tasks count that were seen waiting for some
+time, without a break: a task that is placed before one of those is out of order.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ SEEN_MS = 5_000
 
 
 class OrderWatch:
+    """Checks the order of placements in each lane."""
+
     def __init__(self, now: Callable[[], int]) -> None:
         self._now = now
         self._lifo: set[str] = set()
@@ -39,11 +41,11 @@ class OrderWatch:
     def placed(
         self, lane: LaneId, queue: str, tasks: Sequence[TaskId], pending: Sequence[TaskId]
     ) -> tuple[TaskId, TaskId] | None:
-        """These of the lane were placed and those still wait; who went before whom, against the order of the lane."""
+        """Record placed and still waiting tasks of a lane; returns placements that violate the order of the lane."""
         now, since = self._now(), self._pending_since
         seen = [task for task in pending if now - since.setdefault(task, now) >= SEEN_MS]
         if queue in self._lifo:
-            # All of them, whoever waits: the turns of the oldest are counted by what is placed.
+            # All of them, whatever waits: the intervals at which the oldest is due are counted in placed tasks.
             self._placed[lane] += len(tasks)
         if not seen or now - self._turned_at.get(queue, -SEEN_MS) < SEEN_MS:
             return None

@@ -1,4 +1,4 @@
-"""Work for simulated nodes: what a task's parameters say will happen to it."""
+"""Work for simulated nodes: the parameters of a task determine what happens to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PERMANENT = (ErrorClass.INPUT, ErrorClass.POLICY)
 
 
 def draw_parameters(rng: Random) -> dict[str, Any]:
-    """Mostly short and well-behaved, as work is."""
+    """Draw the parameters of a task: mostly short and well-behaved, as real work is."""
     parameters: dict[str, Any] = {"ms": int(rng.choice((50, 300, 1_000, 4_000, 12_000)) * rng.uniform(0.5, 1.5))}
     chance = rng.random()
     if chance < 0.12:
@@ -37,9 +37,11 @@ def draw_parameters(rng: Random) -> dict[str, Any]:
 
 
 class SimExecutor:
+    """Runs tasks as their parameters determine."""
+
     def __init__(self, parked: Counter[tuple[int, int]] | None = None) -> None:
-        """`parked`: how often each task, in each of its rounds, found its host away. One for the whole world: a host is
-        away for all nodes, and counted by node a task would be parked anew on each, and after each restart."""
+        """`parked`: how often each task, in each of its rounds, found its host away. One counter for the whole world: a
+        host is away for all nodes, and counted per node a task would be parked anew on each, and after each restart."""
         self._parked = Counter() if parked is None else parked
 
     async def run(self, assignment: AssignmentBody) -> OutcomeBody:
@@ -74,7 +76,7 @@ class SimExecutor:
 
 
 async def _die_slowly(seconds: float) -> None:
-    """A process that takes its time to go, whatever it is told."""
+    """Simulate a process that takes its time to end, whatever signal it gets."""
     end = asyncio.get_running_loop().time() + seconds
     while (left := end - asyncio.get_running_loop().time()) > 0:
         try:

@@ -33,7 +33,7 @@ from testkit.virtual_loop import VirtualLoop
 
 TASK_TYPE = "work"
 RESOURCES = {"cpu": 2.0, "memory_mb": 1_024.0}
-"""Of each node: for some of the tasks that ask for any, less than it has slots."""
+"""Resources of each node: enough for fewer tasks that ask for any than it has slots."""
 _PAUSES = {
     "dispatcher": 2.0,
     "reaper": 1.8,
@@ -50,7 +50,7 @@ _PAUSES = {
     "learner": 60.0,
     "granter": 60.0,
 }
-"""Longer than in production where that changes nothing but the time a seed takes."""
+"""Pauses of loops, longer than in production where that changes nothing but the time a seed takes."""
 _FINAL_KINDS = {
     Kind.TASK_COMPLETED: TaskStatus.COMPLETED,
     Kind.TASK_FAILED: TaskStatus.FAILED,
@@ -60,6 +60,8 @@ _FINAL_KINDS = {
 
 
 class World:
+    """The whole simulated installation, with its history."""
+
     def __init__(self, loop: VirtualLoop, folder: Path, template: Path, *, masters: int, nodes: int) -> None:
         self.loop = loop
         self.folder = folder
@@ -71,13 +73,13 @@ class World:
         self.rounds: dict[TaskId, int] = {}
         self.ended: dict[TaskId, TaskStatus] = {}
         self.parked: Counter[tuple[TaskId, int]] = Counter()
-        """How often each task was parked in each of its rounds."""
+        """Number of times that each task was parked in each of its rounds."""
         self.leader: str | None = None
         self.ignored: list[str] = []
         self.lease_margin_s = MARGIN_S
         self.watch = Watch(self.engine.look, lambda: loop.now_ms)
         self.on_commit: list[Callable[[Sequence[EventBatch]], None]] = []
-        """Who else wants to hear of each transaction, after the world has."""
+        """Further callbacks for each transaction, called after the world has recorded it."""
         self.masters = [SimMaster(self, number) for number in range(masters)]
         self.nodes = [SimNode(self, f"n{number}") for number in range(nodes)]
 
@@ -88,7 +90,7 @@ class World:
         return [master for master in self.masters if master.is_up]
 
     def _observe(self, batches: Sequence[EventBatch]) -> None:
-        """What a transaction did, at the instant of its commit."""
+        """Record what a transaction did, at the instant of its commit."""
         history, now = self.history, self.history.now
         for batch in batches:
             each, shared = batch.each, batch.shared
@@ -115,6 +117,8 @@ class World:
 
 
 class SimMaster:
+    """A master that may be killed and started again."""
+
     def __init__(self, world: World, number: int) -> None:
         self.world = world
         self.number = number
@@ -181,7 +185,7 @@ class SimMaster:
 
 
 class SimNode:
-    """A machine: its agent may die and come back; its disk (the outbox, its id and secret) stays."""
+    """A node's machine: its agent may die and come back; its disk (the outbox, its id and secret) stays."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world

@@ -1,6 +1,6 @@
-"""`python -m testkit.site --port 0 --products 500`: serves the nasty site and prints its address.
+"""`python -m testkit.site --port 0 --products 500` serves the nasty site and prints its address.
 
-`--table` prints what it does, as Markdown.
+`--table` prints the table of its behaviours, as Markdown.
 """
 
 from __future__ import annotations

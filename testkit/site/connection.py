@@ -1,4 +1,4 @@
-"""A connection to the test site: an answer may break any rule of HTTP, and may be held back."""
+"""A connection to the test site: a response may break any rule of HTTP, and may be held back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from testkit.site.visitor_memory import Memory
 
 Answer = bytes | Coroutine[Any, Any, None]
 Answerer = Callable[["Exchange"], Answer]
-"""A whole answer at once, or a coroutine that writes what it likes, when it likes."""
+"""Function that makes a whole response at once, or a coroutine that writes any bytes at any time."""
 
 
 class Exchange:
@@ -36,25 +36,25 @@ class Exchange:
         return self._connection.served
 
     async def send(self, data: bytes) -> None:
-        """Waits while the other side does not read: an endless answer costs no memory here."""
+        """Send, and wait while the other side does not read: an endless response costs no memory here."""
         self._connection.transport.write(data)
         await self._connection.drain()
 
     async def hang(self) -> None:
-        """Waits for as long as the other side stays."""
+        """Wait for as long as the other side stays."""
         await asyncio.Event().wait()
 
     def close(self) -> None:
-        """Closes the connection after what was written has left."""
+        """Close the connection after everything written was sent."""
         self._connection.transport.close()
 
     def reset(self) -> None:
-        """Ends the connection at once, and not in order: the other side sees a connection reset."""
+        """End the connection at once, and not in order: the other side sees a connection reset."""
         self._connection.reset()
 
 
 class SiteConnection(Connection):
-    """A connection whose answers may be coroutines, and pass the page gate."""
+    """A connection whose responses may be coroutines, and pass the page gate."""
 
     def __init__(
         self, answerer: Answerer, memory: Memory, gate: PageGate, opened: set[Connection], delay_s: float
@@ -74,12 +74,12 @@ class SiteConnection(Connection):
         self._may_write.set()
 
     async def drain(self) -> None:
-        # A turn of the loop even where nothing waits: an endless answer must not stop all others.
+        # Yields to the loop even where nothing waits: an endless response must not stop all others.
         await asyncio.sleep(0)
         await self._may_write.wait()
 
     def reset(self) -> None:
-        # Lingering for no time is what turns the end into a reset.
+        # A linger time of zero turns the close into a reset.
         number = self.transport.get_extra_info("socket").fileno()
         with socket.socket(fileno=os.dup(number)) as same:
             same.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -116,5 +116,5 @@ class SiteConnection(Connection):
             # Also where the other side left before the task began to wait.
             self._gate.forget(held)
         if not isinstance(answer, bytes):
-            # Where the other side left before the answer began.
+            # Where the other side left before the response began.
             answer.close()

@@ -1,4 +1,4 @@
-"""The control doors of the site, under `/-/`, for tests that run it in another process. They are not in its log."""
+"""The control endpoints of the site, under `/-/`, for tests that run it in another process. They are not in its log."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parse_rules(given: Given) -> Rules:
 
 
 def _log(site: Site, given: Given) -> Any:
-    """`under`, `host` and `since` choose; the figures are of those chosen."""
+    """Return requests selected by `under`, `host` and `since`, with the figures of those selected."""
     which: dict[str, Any] = {"under": given.get("under", ""), "since": float(given.get("since", 0))}
     which["host"] = given.get("host")
     log = site.log
@@ -58,7 +58,7 @@ def _log(site: Site, given: Given) -> Any:
 
 
 def _set(site: Site, given: Given) -> Any:
-    """`version`, `robots` and `most_per_second` (0 for no limit): all of them checked before any is set."""
+    """Set `version`, `robots` and `most_per_second` (0 for no limit): all of them are checked before any is set."""
     robots = given.get("robots", site.robots)
     if robots not in VARIANTS:
         raise ValueError(f"robots: one of {', '.join(VARIANTS)}")
@@ -78,18 +78,18 @@ def _changes(site: Site, given: Given) -> Any:
 
 
 def _hold(site: Site, given: Given) -> Any:
-    """`pattern` and `after`, as in `PageGate.hold`."""
+    """Hold pages by `pattern` and `after`, as in `PageGate.hold`."""
     site.gate.hold(given.get("pattern", ""), after=int(given.get("after", 0)))
     return {}
 
 
 def _held(site: Site, given: Given) -> Any:
-    """For one `pattern`, or for all."""
+    """Return the number of held requests, for one `pattern` or for all."""
     return {"held": site.gate.held(given.get("pattern"))}
 
 
 async def _wait_held(site: Site, exchange: Exchange) -> None:
-    """Answers when at least `count` requests are held, for one `pattern` or for all."""
+    """Answer when at least `count` requests are held, for one `pattern` or for all."""
     given = exchange.request.parameters
     try:
         count = int(given.get("count", "1"))
@@ -101,7 +101,7 @@ async def _wait_held(site: Site, exchange: Exchange) -> None:
 
 
 def _release(site: Site, given: Given) -> Any:
-    """For one `pattern`, or for all."""
+    """Release held requests, for one `pattern` or for all."""
     return {"released": site.gate.release(given.get("pattern"))}
 
 

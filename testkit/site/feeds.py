@@ -26,7 +26,7 @@ JPEG = b64decode(
     "/9j/4AAQSkZJRgABAQEASABIAAD/2wBDAAMCAgICAgMCAgIDAwMDBAYEBAQEBAgGBgUGCQgKCgkICQkKDA8MCgsOCwkJDRENDg8QEBEQCgwSExIQEw8Q"
     "EBD/yQALCAABAAEBAREA/8wABgAQEAX/2gAIAQEAAD8A0s8g/9k="
 )
-"""One grey pixel."""
+"""A picture of one grey pixel."""
 PDF = (
     b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n"
     b"3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 99 99]>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
@@ -80,7 +80,7 @@ def _product_file(path: str, name: str, catalogue: VersionedCatalogue) -> Page |
 
 
 def _api(catalogue: VersionedCatalogue, query: str) -> Page | None:
-    """A hundred products a page; `next` names the next one."""
+    """Return a page of a hundred products; `next` names the next page."""
     number = parse_page_number(query)
     if number is None:
         return None

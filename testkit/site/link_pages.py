@@ -1,4 +1,4 @@
-"""Small pages of the nasty shop: one for each thing that links, robots.txt and headers can say about where to go."""
+"""Small pages of the nasty shop: one for each directive of links, robots.txt and headers about where a crawl may go."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from testkit.site.page_list import ListedPage
 
 GUIDE = ("one", "two", "three")
 OUTLET = range(1, 21)
-"""Pages that nothing links to: only a sitemap names them."""
+"""Numbers of the pages that nothing links to: only a sitemap names them."""
 _LINKS = f"""
 <footer>
 <a href="/about">About</a> <a href=" /about ">About, with spaces</a> <a href="/about#us">About us</a>
@@ -32,7 +32,7 @@ _PAGES: dict[str, tuple[str, str, str]] = {
     "/about": ("About us", "<p>A shop that sells nothing, so that it can be crawled by anybody.</p>", ""),
     "/help": ("Help", '<p>Nobody can help you. <area href="/help/area"></p>', ""),
     "/help/area": ("An area", "<p>Reached by the link of an image map.</p>", ""),
-    # The base stands in the head and moves every relative link of the page.
+    # The base element is in the head and changes every relative link of the page.
     "/guide/": ("Guide", "".join(f'<a href="{name}.html">{name}</a>' for name in GUIDE), '<base href="/guide/pages/">'),
     **{f"/guide/pages/{name}.html": (f"Guide {name}", '<a href="../">Up</a>', "") for name in GUIDE},
     "/private/cellar": ("The cellar", '<a href="/private/cellar/shelf">Shelf</a>', ""),
@@ -74,7 +74,7 @@ def write_links(*, has_traps: bool) -> str:
 
 
 def list_pages(*, has_traps: bool) -> list[ListedPage]:
-    """`/help/area` counts as a link: an `area` is one, a frame is not."""
+    """List the pages. `/help/area` counts as linked: an `area` is a link, a frame is not."""
     found = [
         ListedPage(path, path, is_allowed=path not in _DISALLOWED, is_followed=path not in _NOT_FOLLOWED)
         for path in _PAGES

@@ -1,6 +1,6 @@
-"""The gate before the site's pages: it holds answers back until they are released, so that a test can act half way.
+"""The page gate of the site: it holds responses back until they are released, so that a test can act half way.
 
-`TEST_SITE_PAGE_DELAY_S` sets what every page takes, whatever a caller asked for: a whole run of tests can be made
+`TEST_SITE_PAGE_DELAY_S` sets the delay of every page, whatever a caller asked for: a whole run of tests can be made
 with a site that answers at once, or slowly.
 """
 
@@ -12,16 +12,16 @@ import re
 from dataclasses import dataclass
 
 PREFIX = "/-/"
-"""Of the site's own doors, which are no pages."""
+"""Prefix of the paths of the control endpoints, which are no pages."""
 DELAY_VARIABLE = "TEST_SITE_PAGE_DELAY_S"
 _NEVER_HELD = "/robots.txt"
 
 
 class PageGate:
-    """Open at first. Closed for a pattern, it holds the requests for pages that match until it is opened for them.
+    """A gate for requests, open at first. Closed for a pattern, it holds the requests for matching pages until opened.
 
-    Neither `/robots.txt` nor the doors under `/-/` are pages: a crawl gets as far as its pages, and a test can look.
-    Not for another thread than that of the site.
+    Neither `/robots.txt` nor the control endpoints under `/-/` are pages: a crawl gets as far as its pages, and a test
+    can query the state. Only the thread of the site may use it.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class PageGate:
         self._changed = asyncio.Event()
 
     def held(self, pattern: str | None = None) -> int:
-        """How many requests are being held now, for one pattern or for all."""
+        """Return how many requests are held now, for one pattern or for all."""
         return sum(len(closing.held) for closing in self._chosen(pattern))
 
     def hold(self, pattern: str = "", *, after: int = 0) -> None:
@@ -42,7 +42,10 @@ class PageGate:
         self._closed[pattern] = _Closing(compiled, after, closed.held if closed is not None else set())
 
     def release(self, pattern: str | None = None) -> int:
-        """Open for one pattern or for all: what is held for it goes on, and nothing more is held. How many went on."""
+        """Open for one pattern or for all: held requests continue, and nothing more is held.
+
+        Returns the number of requests that were released.
+        """
         released = 0
         for closing in self._chosen(pattern):
             del self._closed[closing.pattern.pattern]
@@ -53,7 +56,7 @@ class PageGate:
         return released
 
     def admit(self, target: str) -> asyncio.Future[None] | None:
-        """None for a request that passes; otherwise what `wait` has to be called with."""
+        """Return None for a request that passes; otherwise the future that `wait` has to be called with."""
         if not self._closed or target == _NEVER_HELD or target.startswith(PREFIX):
             return None
         closing = next((one for one in self._closed.values() if one.pattern.search(target) is not None), None)
@@ -68,20 +71,20 @@ class PageGate:
         return waiting
 
     async def wait(self, waiting: asyncio.Future[None]) -> None:
-        """Until the request is released; one whose client leaves meanwhile is not held any more."""
+        """Wait until the request is released; one whose client leaves meanwhile is no longer held."""
         try:
             await waiting
         finally:
             self.forget(waiting)
 
     def forget(self, waiting: asyncio.Future[None]) -> None:
-        """The request is held no longer, however it ended."""
+        """Remove a request that is no longer held, however it ended."""
         for closing in self._closed.values():
             closing.held.discard(waiting)
         self._changed.set()
 
     async def wait_held(self, count: int, pattern: str | None = None) -> None:
-        """Until at least so many requests are held at the same time."""
+        """Wait until at least `count` requests are held at the same time."""
         while self.held(pattern) < count:
             self._changed.clear()
             await self._changed.wait()
@@ -94,13 +97,16 @@ class PageGate:
 
 @dataclass(slots=True)
 class _Closing:
+    """A pattern for which the gate is closed."""
+
     pattern: re.Pattern[str]
     passes_left: int
+    """Number of matching requests that still pass."""
     held: set[asyncio.Future[None]]
 
 
 def page_delay_s(asked_s: float) -> float:
-    """What every page takes: as the environment says, else as it was asked for."""
+    """Return the delay of every page: from the environment, else as it was asked for."""
     given = os.environ.get(DELAY_VARIABLE, "")
     if not given:
         return asked_s

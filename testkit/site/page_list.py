@@ -1,4 +1,4 @@
-"""The site's own list of its pages, and the rules by which a crawl comes to some of them."""
+"""The site's own list of its pages, and the rules by which a crawl reaches some of them."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ class ListedPage:
 
     path: str
     canonical: str
-    """The path itself, or the one of the page that this is another URL of."""
+    """Path itself, or the path of the page that this is another URL of."""
     is_html: bool = True
     is_allowed: bool = True
-    """By robots.txt."""
+    """Whether robots.txt allows it."""
     is_followed: bool = True
-    """Reached by a chain of links without `nofollow`, of link, page or header."""
+    """Whether a chain of links without `nofollow`, of link, page or header, leads to it."""
     is_linked: bool = True
-    """Not only by a sitemap."""
+    """Whether a link leads to it, and not only a sitemap."""
     status: int = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a crawl keeps to. It stays on the host in any case, and out of the traps."""
+    """The rules that a crawl follows. It stays on the host in any case, and out of the traps."""
 
     robots: bool = True
     nofollow: bool = True
     canonical: bool = True
-    """Each page once, under the URL that it calls its own; otherwise every URL of it."""
+    """Whether each page is visited once, under its canonical URL; otherwise under every URL of it."""
     files: bool = False
-    """What is linked to and is not HTML."""
+    """Whether linked resources other than HTML are visited."""
     sitemaps: bool = False
-    """Also what only a sitemap names."""
+    """Whether pages that only a sitemap names are visited too."""
 
     def include(self, page: ListedPage) -> bool:
         return (
@@ -60,5 +60,5 @@ class Storefront(Protocol):
     def list_pages(self) -> list[ListedPage]: ...
 
     def robots(self) -> str:
-        """With `ORIGIN` where its address stands."""
+        """Return the robots.txt, with `ORIGIN` as the placeholder of its address."""
         ...

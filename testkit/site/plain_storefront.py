@@ -12,6 +12,8 @@ AWKWARD = ("/nasty/stall/slow", "/missing", "/moved", "/broken-charset", "/chine
 
 
 class PlainStorefront:
+    """The pages of the demo shop, and the awkward ones."""
+
     def __init__(self, catalogue: VersionedCatalogue) -> None:
         self.catalogue = catalogue
         self._demo = DemoStorefront(catalogue)
@@ -34,11 +36,11 @@ def _awkward_page(path: str) -> Page | None:
         case "/moved":
             return Page(b"", status=301, headers=(("Location", "/products"),))
         case "/broken-charset":
-            # Says UTF-8 twice and is neither.
+            # Header and page both declare UTF-8, and the bytes are not.
             text = write_page("Café", '<div class="product"><h2 class="title">Crème brûlée</h2></div>')
             return Page(text.encode("cp1252"))
         case "/chinese":
-            # Its charset stands in the page only.
+            # The charset is declared in the page only.
             text = write_page("商店", '<div class="product"><h2 class="title">茶壶</h2></div>', charset="gbk")
             return Page(text.encode("gbk"), "text/html")
         case "/private/cellar":

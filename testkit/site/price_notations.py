@@ -1,4 +1,4 @@
-"""Prices as shops of several countries write them."""
+"""Price notations of shops in several countries."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ NBSP = "\u00a0"
 
 @dataclass(frozen=True, slots=True)
 class Notation:
+    """The notation of prices in one currency."""
+
     currency: str
-    """ISO 4217."""
+    """Currency code of ISO 4217."""
     decimals: int
     write: Callable[[str, str], str]
-    """From the whole part without separators and the decimals, which may be empty."""
+    """Function that writes a price from the whole part without separators and the decimals, which may be empty."""
 
 
 def _grouped(whole: str, separator: str) -> str:
@@ -22,7 +24,7 @@ def _grouped(whole: str, separator: str) -> str:
 
 
 def _indian(whole: str) -> str:
-    """Three digits, then pairs."""
+    """Group digits in the Indian way: three digits, then pairs."""
     front, back = whole[:-3], whole[-3:]
     pairs: list[str] = []
     while front:
@@ -49,7 +51,7 @@ NOTATIONS = (
 
 
 def amount(cents: int, notation: Notation) -> str:
-    """As a machine reads it: 1299.00, or 1299 where the currency has no cents."""
+    """Return the price in machine-readable form: 1299.00, or 1299 where the currency has no cents."""
     return f"{cents // 100}.{cents % 100:02}" if notation.decimals else f"{cents // 100}"
 
 

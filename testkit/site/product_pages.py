@@ -19,17 +19,17 @@ _FILLER = "It was packed with care, carried over the hills, and never once compl
 
 
 def has_alias(product: Product) -> bool:
-    """A second URL, `/p/N`, that names the first as canonical."""
+    """Return whether it has a second URL, `/p/N`, that names the first as canonical."""
     return product.number % 20 == 1
 
 
 def has_slash_link(product: Product) -> bool:
-    """Some link to it ends with a slash, which is redirected."""
+    """Return whether some link to it ends with a slash, which is redirected."""
     return product.number % 50 == 2
 
 
 def is_tracked(product: Product) -> bool:
-    """The links on its page to related products carry a tracking parameter."""
+    """Return whether the links on its page to related products have a tracking parameter."""
     return product.number % 10 == 3
 
 
@@ -46,7 +46,7 @@ def count_review_pages(product: Product) -> int:
 
 
 def linked_path(product: Product) -> str:
-    """As the lists link to it: the first link in a card is that of the product."""
+    """Return the path by which lists link to it: the first link in a card is that of the product."""
     return f"/p/{product.number}" if has_alias(product) else product.path
 
 
@@ -55,7 +55,7 @@ def tracked_path(path: str) -> str:
 
 
 def list_pages(catalogue: VersionedCatalogue) -> Iterator[ListedPage]:
-    """All that product pages are, and lead to."""
+    """List the product pages and all pages that they link to."""
     marked: dict[str, str] = {}
     for product in catalogue.products:
         yield ListedPage(product.path, product.path)
@@ -96,13 +96,13 @@ def write_product(product: SiteProduct, catalogue: VersionedCatalogue, page_byte
     missing = page_bytes - len(whole)
     if missing <= 0:
         return whole
-    # In paragraphs, as text comes: one long line would be cheaper to parse than a page is.
+    # In paragraphs, as real text is: one long line would be cheaper to parse than a real page.
     paragraphs = "".join(f"<p>{_FILLER * 3}</p>\n" for _ in range(missing // (len(_FILLER) * 3 + 8) + 1))
     return whole.replace("</main>", f'<section class="story">{paragraphs}</section></main>', 1)
 
 
 def _write_body(product: SiteProduct) -> str:
-    """Named by microdata where the product has that, and by classes always."""
+    """Write the body with microdata where the product has it, and with classes always."""
     if structured_data.is_microdata(product):
         scope, stock = 'itemscope itemtype="https://schema.org/Product"', "InStock" if product.stock else "OutOfStock"
         name, said, sku = (
@@ -130,7 +130,7 @@ def _write_body(product: SiteProduct) -> str:
 
 
 def write_alias(product: SiteProduct, catalogue: VersionedCatalogue, page_bytes: int) -> str:
-    """Another address of the same page, not byte for byte."""
+    """Write the page under its other address, with the same content but not the same bytes."""
     return write_product(product, catalogue, page_bytes).replace("<main>", '<main class="short">', 1)
 
 

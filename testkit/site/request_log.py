@@ -1,4 +1,4 @@
-"""The request log of the site: the last so many requests, with client and time, and figures of them."""
+"""The request log of the site: the most recent requests, with client and time, and figures of them."""
 
 from __future__ import annotations
 
@@ -28,28 +28,32 @@ _VALUE_CHARS = 500
 
 
 class LoggedRequest(NamedTuple):
+    """One request in the log."""
+
     at: float
-    """By the monotonic clock, which all processes of a machine share."""
+    """Time by the monotonic clock, which all processes of a machine share."""
     at_ms: int
-    """By the wall clock, since 1970."""
+    """Time by the wall clock, since 1970."""
     method: str
     path: str
-    """With the query."""
+    """Path with the query."""
     agent: str
     host: str
     address: str
     port: int
-    """The client's: one per connection."""
+    """Port of the client: one per connection."""
     headers: dict[str, str]
-    """Those of interest only, cut where they are long."""
+    """Headers of interest only, cut where they are long."""
 
 
 class RequestLog:
+    """The most recent requests to the site."""
+
     def __init__(self, kept: int = REQUESTS_KEPT) -> None:
         self.requests: deque[LoggedRequest] = deque(maxlen=kept)
-        """The last ones, oldest first."""
+        """Most recent requests, oldest first."""
         self.total = 0
-        """Since the start, or since it was cleared; also those that are no longer kept."""
+        """Number of requests since the start, or since the log was cleared; also those that are no longer kept."""
 
     def note(self, request: Request) -> None:
         headers = request.headers
@@ -79,8 +83,8 @@ class RequestLog:
         host: str | None = None,
         since: float = 0.0,
     ) -> Iterator[LoggedRequest]:
-        """Those whose path begins so, for one host name, after an instant of the monotonic clock."""
-        # A copy, made in one step: a test may look from another thread.
+        """Yield the requests whose path begins with `under`, for one host name, after a monotonic instant."""
+        # A copy, made in one step: a test may read from another thread.
         for request in tuple(self.requests):
             if request.at > since and request.path.startswith(under) and host in {None, request.host}:
                 yield request
@@ -89,20 +93,20 @@ class RequestLog:
         return [request.path for request in self.select(**which)]
 
     def most_in(self, seconds: float = 1.0, **which: Any) -> int:
-        """The most requests in any sliding window of so many seconds."""
+        """Return the largest number of requests in any sliding window of this length."""
         return most_in((request.at for request in self.select(**which)), seconds)
 
     def duplicates(self, **which: Any) -> dict[str, int]:
-        """What was asked for more than once, and how often, by host and path."""
+        """Return what was requested more than once, and how often, by host and path."""
         counts = Counter(f"{request.host}{request.path}" for request in self.select(**which))
         return {page: count for page, count in counts.items() if count > 1}
 
     def visitors(self, **which: Any) -> dict[tuple[str, str], int]:
-        """Who came: requests by address and user agent."""
+        """Return the number of requests by address and user agent."""
         return dict(Counter((request.address, request.agent) for request in self.select(**which)))
 
     def connections(self, **which: Any) -> dict[tuple[str, int], int]:
-        """Requests by address and port of the client: how well connections were used again."""
+        """Return the number of requests by address and port of the client: how well connections were reused."""
         return dict(Counter((request.address, request.port) for request in self.select(**which)))
 
 

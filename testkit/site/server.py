@@ -18,6 +18,8 @@ from testkit.site.versioned_catalogue import VersionedCatalogue
 
 
 class RunningSite(RunningServer):
+    """The running test site, with its log and gate."""
+
     def __init__(self, server: asyncio.Server, url: str, opened: set[Connection], site: Site) -> None:
         super().__init__(server, url, opened)
         self.site = site
@@ -32,7 +34,7 @@ class RunningSite(RunningServer):
 
     @property
     def requests(self) -> deque[LoggedRequest]:
-        """The last ones, oldest first."""
+        """The most recent requests, oldest first."""
         return self.site.log.requests
 
     @property
@@ -50,14 +52,14 @@ class RunningSite(RunningServer):
 async def start_shop(
     host: str = "127.0.0.1", port: int = 0, products: int = 200, *, seed: int = 1, delay_s: float = 0.0
 ) -> RunningSite:
-    """Starts the test site with the pages of the demo shop. `delay_s` is what every answer takes at least."""
+    """Start the test site with the pages of the demo shop. `delay_s` is the least time of every response."""
     return await start_site(SiteOptions(products, seed, is_plain=True), host, port, delay_s=delay_s)
 
 
 async def start_site(
     options: SiteOptions | None = None, host: str = "127.0.0.1", port: int = 0, *, delay_s: float = 0.0
 ) -> RunningSite:
-    """Starts the nasty site, for any host name that leads here. It serves until it is closed."""
+    """Start the nasty site, for any host name that leads here. It serves until it is closed."""
     delay_s = page_delay_s(delay_s)
     site, opened = Site(options or SiteOptions()), set[Connection]()
     server, url = await listen(lambda: SiteConnection(site.answer, site.memory, site.gate, opened, delay_s), host, port)
@@ -75,7 +77,10 @@ async def running_site(options: SiteOptions | None = None, *, delay_s: float = 0
 
 @contextmanager
 def site_in_thread(options: SiteOptions | None = None) -> Iterator[RunningSite]:
-    """With a loop of its own, for tests that block. The log may be read from here; `site.set_version` may be called."""
+    """Run the site with a loop of its own, for tests that block.
+
+    The log may be read from the calling thread; `site.set_version` may be called.
+    """
     ready: list[RunningSite] = []
     is_up, stop = threading.Event(), asyncio.Event()
     loop = asyncio.new_event_loop()

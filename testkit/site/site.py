@@ -1,4 +1,4 @@
-"""The test site: which answer a request gets, from which version of the shop."""
+"""The test site: it chooses the response to a request, from one version of the shop."""
 
 from __future__ import annotations
 
@@ -28,28 +28,32 @@ VERSIONS = 20
 
 @dataclass(frozen=True, slots=True)
 class SiteOptions:
+    """The options of the test site."""
+
     products: int = 5_000
     seed: int = 1
     is_plain: bool = False
-    """The demo shop: one notation of prices, one URL per page, no link pages."""
+    """Whether it serves the demo shop: one notation of prices, one URL per page, no link pages."""
     has_traps: bool = False
-    """The front page links to the traps. They are served in any case."""
+    """Whether the front page links to the traps, which are served in any case."""
     page_bytes: int = 0
-    """Product pages are filled up with text to about this size."""
+    """Size in bytes to which product pages are about filled up with text."""
     most_per_second: int | None = None
-    """Above this rate (in any sliding second, per host name) every page is answered 429."""
+    """Rate above which (in any sliding second, per host name) every page is answered 429."""
     robots: str = "shop"
-    """The variant of robots.txt for host names that do not ask for one (`robots-404.…`)."""
+    """Variant of robots.txt for host names that do not ask for one (`robots-404.…`)."""
 
 
 class Changes(NamedTuple):
+    """The paths that differ between two versions of the shop."""
+
     new: list[str]
     changed: list[str]
     gone: list[str]
 
 
 class Site:
-    """The test site: the pages of a storefront, the nasty behaviours, and the control doors.
+    """The test site: the pages of a storefront, the nasty behaviours, and the control endpoints.
 
     Its pages are answered by the demo shop's own `PageAnswers`.
     """
@@ -77,7 +81,7 @@ class Site:
         return self._shop_at(self.version)
 
     def set_version(self, version: int) -> None:
-        """Time passes: what is new, changed and gone from now on is settled by the seed."""
+        """Switch to a version: the seed determines what is new, changed and gone from now on."""
         self.version = _checked(version)
         self._pages.clear_cache()
 
@@ -85,16 +89,16 @@ class Site:
         return self.shop.list_pages()
 
     def reachable(self, rules: Rules | None = None) -> list[str]:
-        """The site's own list: every page that a crawl from `/` under these rules comes to, each once."""
+        """Return every page, each once, that a crawl from `/` reaches under these rules, by the site's own list."""
         rules = rules or Rules()
         return sorted({page.path for page in self.list_pages() if rules.include(page)})
 
     def items(self) -> list[dict[str, Any]]:
-        """What a crawl should find: one for each product."""
+        """Return what a crawl should extract: one item for each product."""
         return [structured_data.make_item(product) for product in self.shop.catalogue.products]
 
     def changes(self, before: int, after: int, rules: Rules | None = None) -> Changes:
-        """The differences between two versions, page by page."""
+        """Return the differences between two versions, page by page."""
         rules = rules or Rules()
         old, new = (self._bodies(self._shop_at(version), rules) for version in map(_checked, (before, after)))
         return Changes(
@@ -125,7 +129,7 @@ class Site:
         return self.shop.page(path, query)
 
     def _changed_at(self, request: Request, page: Page) -> datetime:
-        """The date of the oldest version from which on the page is as it is now."""
+        """Return the date of the oldest version since which the page is unchanged."""
         since = self.version
         while since > 1 and self._shop_at(since - 1).page(request.path, request.query) == page:
             since -= 1

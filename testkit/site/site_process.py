@@ -1,4 +1,4 @@
-"""The nasty site as a process of its own: the test's own work does not delay what its log says."""
+"""The nasty site as a process of its own: the work of the test does not delay the times in its log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HELD_S = 60.0
 
 
 class SiteProcess:
-    """The test's side: the site's own list, its log and its switches, asked over HTTP."""
+    """The test's side: the site's own list, its log and its switches, accessed over HTTP."""
 
     def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
         self.url = url
@@ -27,7 +27,7 @@ class SiteProcess:
         return self.url.removeprefix("http://")
 
     async def pages(self, **rules: bool) -> list[str]:
-        """Its own list, under the rules named (see `testkit.site.Rules`)."""
+        """Return the site's own list, under the rules named (see `testkit.site.Rules`)."""
         listed: list[str] = await self._call("pages", **{name: int(value) for name, value in rules.items()})
         return listed
 
@@ -36,7 +36,7 @@ class SiteProcess:
         return items
 
     async def log(self, **which: Any) -> dict[str, Any]:
-        """Requests and figures of them, chosen by `under`, `host` and `since`."""
+        """Return requests and figures of them, selected by `under`, `host` and `since`."""
         told: dict[str, Any] = await self._call("log", **which)
         return told
 
@@ -44,7 +44,7 @@ class SiteProcess:
         await self._call("clear")
 
     async def set(self, **values: Any) -> dict[str, Any]:
-        """`version`, `robots`, `most_per_second`."""
+        """Set `version`, `robots` or `most_per_second`."""
         told: dict[str, Any] = await self._call("set", **values)
         return told
 
@@ -53,20 +53,20 @@ class SiteProcess:
         return told
 
     async def hold(self, pattern: str = "", *, after: int = 0) -> None:
-        """Keep pages back whose path and query match, beyond the next `after` of them, until `release`."""
+        """Hold back pages whose path and query match, beyond the next `after` of them, until `release`."""
         await self._call("hold", pattern=pattern, after=after)
 
     async def held(self, pattern: str | None = None) -> int:
-        """How many requests are being held now, for one pattern or for all."""
+        """Return how many requests are held now, for one pattern or for all."""
         return int((await self._call("held", **_given(pattern)))["held"])
 
     async def wait_held(self, count: int = 1, pattern: str | None = None, within_s: float = _HELD_S) -> None:
-        """Until at least so many requests are held at the same time."""
+        """Wait until at least `count` requests are held at the same time."""
         async with asyncio.timeout(within_s):
             await self._call("wait-held", count=count, **_given(pattern))
 
     async def release(self, pattern: str | None = None) -> int:
-        """What is held for one pattern, or for all, goes on, and nothing more is held; how many requests that were."""
+        """Release what is held for one pattern, or for all, and hold nothing more; returns the number of requests."""
         return int((await self._call("release", **_given(pattern)))["released"])
 
     async def _call(self, door: str, **given: Any) -> Any:
@@ -83,7 +83,7 @@ def _given(pattern: str | None) -> dict[str, str]:
 
 @asynccontextmanager
 async def site_process(*arguments: str) -> AsyncIterator[SiteProcess]:
-    """`site_process("--products", "500", "--traps")`; see `python -m testkit.site --help`."""
+    """Run the site: `site_process("--products", "500", "--traps")`; see `python -m testkit.site --help`."""
     command = (sys.executable, "-m", "testkit.site", *arguments)
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     try:

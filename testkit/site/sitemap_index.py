@@ -8,5 +8,5 @@ from crawlfleet.demo_shop.sitemap import NAMESPACE, XML, write_entries
 
 
 def write_index(entries: Iterable[tuple[str, str | None]]) -> bytes:
-    """An index of addresses, each with the date of its last change where there is one."""
+    """Write an index of URLs, each with the date of its last change where there is one."""
     return f'{XML}<sitemapindex xmlns="{NAMESPACE}">{write_entries("sitemap", entries)}</sitemapindex>'.encode()

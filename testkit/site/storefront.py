@@ -16,7 +16,7 @@ from testkit.site.page_list import ListedPage
 from testkit.site.versioned_catalogue import SiteProduct, VersionedCatalogue
 
 POPULAR = ("kettle", "lamp", "no. 7", "café", "nothing like it")
-"""Searches that the front page links to; the last one finds nothing."""
+"""Search words that the front page links to; the last one has no results."""
 SORTS: dict[str, Callable[[SiteProduct], object]] = {
     "name": lambda product: product.title,
     "price": lambda product: (product.cents, product.number),
@@ -37,6 +37,8 @@ Sitemap: {ORIGIN}/sitemap.xml
 
 
 class NastyStorefront:
+    """The pages of the nasty shop."""
+
     def __init__(self, catalogue: VersionedCatalogue, *, page_bytes: int = 0, has_traps: bool = False) -> None:
         self.catalogue = catalogue
         self._page_bytes = page_bytes
@@ -46,7 +48,7 @@ class NastyStorefront:
         return ROBOTS
 
     def list_pages(self) -> list[ListedPage]:
-        """In no order of a crawl: worked out from the layout, not by reading pages."""
+        """List the pages in no order of a crawl: worked out from the layout, not by reading pages."""
         found = [ListedPage("/", "/")]
         found += [ListedPage(path, path) for path in listing_paths("/products", len(self.catalogue.products))]
         for slug, products in self.catalogue.by_category.items():
@@ -98,7 +100,7 @@ class NastyStorefront:
             return html_page(write_page(f"{CATEGORIES[slug]} by {sort}", cards, head=head))
         if sort:
             return None
-        # A link of a query alone, as "?page=2" is: it keeps the path and drops the old query.
+        # A link of a query alone, such as "?page=2", keeps the path and drops the old query.
         sorts = " ".join(f'<a href="?sort={name}">by {name}</a>' for name in SORTS)
         return self._listing(CATEGORIES[slug], path, products, query, sorts)
 
@@ -109,7 +111,7 @@ class NastyStorefront:
         if number is None or number > last:
             return None
         shown = products[(number - 1) * PAGE_PRODUCTS : number * PAGE_PRODUCTS]
-        # Ten pages around this one, the first, and the last: what long lists show.
+        # Ten pages around this one, the first, and the last: as long lists show them.
         near = sorted({1, last, *range(max(1, number - 5), min(last, number + 5) + 1)})
         links = [f'<a href="{path if at == 1 else f"{href}{at}"}">{at}</a>' for at in near]
         if number < last:

@@ -13,7 +13,7 @@ from testkit.site.versioned_catalogue import SiteProduct
 
 
 def write_head(product: SiteProduct) -> str:
-    """Of the page's head; empty for microdata, which lives in the body."""
+    """Write the part in the page's head; empty for microdata, which is in the body."""
     write = _HEADS.get(product.markup)
     return "" if write is None else write(product)
 
@@ -48,13 +48,13 @@ def _offer(product: SiteProduct) -> dict[str, Any]:
 
 
 def _script(data: object) -> str:
-    # "<" must not end the script early.
+    # A "<" in the data must not end the script element early.
     text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
     return f'<script type="application/ld+json">{text}</script>'
 
 
 def _graph(product: SiteProduct) -> str:
-    """The product is one of several things on the page."""
+    """Write a graph in which the product is one of several things on the page."""
     trail = [{"@type": "ListItem", "position": 1, "name": CATEGORIES[product.category]}]
     shop = {"@type": "Organization", "@id": "/#shop", "name": "The Demo Shop"}
     crumbs = {"@type": "BreadcrumbList", "itemListElement": trail}
@@ -62,7 +62,7 @@ def _graph(product: SiteProduct) -> str:
 
 
 def _offers(product: SiteProduct) -> str:
-    """Several offers, the type a list, and the price a number."""
+    """Write several offers, with a list as the type and a number as the price."""
     offer = _offer(product) | {"price": float(product.amount)}
     return _script([make_facts(product) | {"@type": ["Product", "Thing"], "offers": [offer]}])
 
@@ -73,7 +73,7 @@ def _stale(product: SiteProduct) -> str:
 
 
 def _broken(product: SiteProduct) -> str:
-    """Cut off in the middle, as a template that counts characters does."""
+    """Write JSON that is cut off in the middle, as a template that counts characters does."""
     whole = _script(make_facts(product))
     return whole[: len(whole) // 2] + "</script>"
 
@@ -103,7 +103,7 @@ _HEADS: dict[str, Callable[[SiteProduct], str]] = {
 
 
 def make_item(product: SiteProduct) -> dict[str, Any]:
-    """What a crawl that reads everything should find on the product's page."""
+    """Return the item that a crawl which reads everything should extract from the product's page."""
     return {
         "sku": str(product.number),
         "path": product.path,

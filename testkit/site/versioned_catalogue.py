@@ -13,19 +13,20 @@ from crawlfleet.demo_shop.site import OPENED_AT
 from testkit.site.price_notations import NOTATIONS, PLAIN, Notation, amount, shown
 
 MARKUPS = ("json-ld", "graph", "microdata", "open-graph", "none", "broken", "stale", "offers")
-"""How a product's page tells machines what it shows. `broken` cannot be parsed, `stale` names last week's price."""
+"""Kinds of markup by which a product's page describes itself to machines. `broken` cannot be parsed, `stale` names last
+week's price."""
 _GONE, _CHANGED = 0.02, 0.10
-"""Shares of the products, from one version of the shop to the next."""
+"""Shares of the products that go or change, from one version of the shop to the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class SiteProduct(Product):
-    """A product of the test site, with a notation of its price and a kind of markup of its own."""
+    """A product of the test site, with its own price notation and kind of markup."""
 
     notation: Notation = PLAIN
     markup: str = "json-ld"
     since: int = 1
-    """The version of the shop that brought it, or changed it last."""
+    """Version of the shop that brought the product, or changed it last."""
 
     @property
     def price(self) -> str:
@@ -34,7 +35,7 @@ class SiteProduct(Product):
 
     @property
     def amount(self) -> str:
-        """The price as a machine reads it."""
+        """The price in machine-readable form."""
         return amount(self.cents, self.notation)
 
 
@@ -46,7 +47,7 @@ class VersionedCatalogue(Catalogue[SiteProduct]):
 
     def __init__(self, count: int, seed: int = 1, version: int = 1, *, is_plain: bool = True) -> None:
         self.made = count + (version - 1) * new_in_each(count)
-        """So many numbers were ever given away."""
+        """Number of product numbers that were ever used."""
         super().__init__(_make_products(range(1, self.made + 1), seed, version, count, is_plain))
 
     def is_gone(self, number: int) -> bool:
@@ -54,12 +55,12 @@ class VersionedCatalogue(Catalogue[SiteProduct]):
 
 
 def changed_at(version: int) -> datetime:
-    """A version is a day of the shop's own calendar: the same for each client at any time."""
+    """Return the date of a version: a day of the shop's own calendar, the same for each client at any time."""
     return OPENED_AT + timedelta(days=version - 1)
 
 
 def new_in_each(count: int) -> int:
-    """Products that each version brings."""
+    """Return the number of products that each version adds."""
     return ceil(count / 100)
 
 
@@ -75,7 +76,7 @@ def _make_product(number: int, seed: int, version: int, count: int, is_plain: bo
     made = make_product(number, rng)
     product = SiteProduct(made.number, made.title, made.cents, made.category, made.description, made.stock)
     if not is_plain:
-        # Few are dear, so that thousands are separated somewhere.
+        # Few are expensive, so that thousands separators occur.
         dear = rng.choice((1, 1, 1, 40))
         product = replace(
             product, notation=rng.choice(NOTATIONS), markup=rng.choice(MARKUPS), cents=product.cents * dear

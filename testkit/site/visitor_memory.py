@@ -1,4 +1,4 @@
-"""What the site remembers of its visitors: how many requests in the last second, and how often each came."""
+"""The site's memory of its visitors: the number of requests in the last second, and of each kind in all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ KEYS_KEPT = 100_000
 
 
 class RateGate:
-    """Open for at most so many in any sliding second; those who are turned away do not count."""
+    """A rate limit: open for at most `most` requests in any sliding second; refused requests do not count."""
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.most = most
@@ -28,9 +28,11 @@ class RateGate:
 
 
 class Memory:
+    """The rate limits and counters of a site."""
+
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        """By which a second is measured; a test may put another in its place."""
+        """Clock by which a second is measured; a test may replace it."""
         self._gates: dict[str, RateGate] = {}
         self._counts: Counter[str] = Counter()
 
@@ -43,7 +45,7 @@ class Memory:
         return gate.is_open()
 
     def count(self, what: str) -> int:
-        """How often this has happened, with this time."""
+        """Count an occurrence; returns how often it has happened, this one included."""
         if len(self._counts) >= KEYS_KEPT:
             self._counts.clear()
         self._counts[what] += 1

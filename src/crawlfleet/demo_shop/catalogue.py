@@ -32,6 +32,8 @@ _WORDS = [
 
 @dataclass(frozen=True, slots=True)
 class Product:
+    """A product of the demo shop."""
+
     number: int
     title: str
     cents: int
@@ -50,7 +52,7 @@ class Product:
 
     @property
     def amount(self) -> str:
-        """The price as a machine reads it: 1299.00."""
+        """The price in machine-readable form: 1299.00."""
         return f"{self.cents // 100}.{self.cents % 100:02}"
 
 
@@ -72,13 +74,14 @@ class Catalogue(Generic[ProductT_co]):
         return self._by_number.get(number)
 
     def related(self, product: Product) -> tuple[ProductT_co, ...]:
+        """Return up to three other products of the same category, which the product's page links to."""
         same = self.by_category[product.category]
         at = self._place[product.number]
         around = (same[(at + step) % len(same)] for step in range(1, min(4, len(same))))
         return tuple(other for other in around if other is not product)
 
     def paths(self) -> list[str]:
-        """Every page that links lead to from the front page of the demo shop."""
+        """Return the path of every page that is linked, over any number of links, from the front page."""
         paths = ["/", "/about"]
         paths += listing_paths("/products", len(self.products))
         for slug, products in self.by_category.items():
@@ -91,7 +94,7 @@ def make_catalogue(count: int, seed: int = 1) -> Catalogue[Product]:
 
 
 def product_random(number: int, seed: int) -> Random:
-    """The random generator of one product: a shop of 200 begins like a shop of 5,000."""
+    """Return the random generator of one product: the first products are the same in shops of any size."""
     return Random(seed * 1_000_003 + number)
 
 
@@ -108,7 +111,7 @@ def make_product(number: int, rng: Random) -> Product:
 
 
 def count_pages(count: int) -> int:
-    """The number of pages of a list of so many products."""
+    """Return the number of pages of a list of `count` products."""
     return max(1, ceil(count / PAGE_PRODUCTS))
 
 

@@ -1,4 +1,4 @@
-"""A connection to the demo shop: HTTP/1 by hand, so that a page costs microseconds."""
+"""A connection to the demo shop: HTTP/1 written by hand, so that a page costs microseconds."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import cast
 from crawlfleet.demo_shop.http_messages import HEAD_BYTES, Malformed, Request, is_number, parse_request, reply
 
 BODY_BYTES = 1_000_000
+"""Largest body of a request; a larger one is refused."""
 
 
 class Connection(asyncio.Protocol, ABC):
@@ -26,7 +27,7 @@ class Connection(asyncio.Protocol, ABC):
         self.ended = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # That of uvloop is one in all but name.
+        # The transport of uvloop has the same methods but not the same type.
         self.transport = cast("asyncio.Transport", transport)
         self._client = tuple(transport.get_extra_info("peername")[:2])
         self._opened.add(self)
@@ -43,7 +44,7 @@ class Connection(asyncio.Protocol, ABC):
 
     @abstractmethod
     def respond(self, request: Request) -> asyncio.Task[None] | None:
-        """Answers the request; a task where the answer takes time, during which no other request is read."""
+        """Answer the request; returns a task where the answer takes time, during which no other request is read."""
 
     def send_answer(self, request: Request, answer: bytes) -> None:
         if request.method == "HEAD":
@@ -96,7 +97,7 @@ class Connection(asyncio.Protocol, ABC):
 
 
 class ShopConnection(Connection):
-    """A connection on which each request gets a whole answer, after the delay."""
+    """A connection on which each request gets a whole response, after the delay."""
 
     def __init__(self, answer: Callable[[Request], bytes], opened: set[Connection], delay_s: float) -> None:
         super().__init__(opened, delay_s)

@@ -1,4 +1,4 @@
-"""HTTP/1 requests and answers as bytes: an answer that a library would refuse to send is easy to write as well."""
+"""HTTP/1 requests and responses as bytes: a response that a library would refuse to send can be written as well."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from urllib.parse import parse_qsl
 HTML = "text/html; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
 HEAD_BYTES = 65_536
-"""The largest head of a request; a longer one is refused."""
+"""Largest head of a request; a longer one is refused."""
 
 
 class Malformed(ValueError):
-    """Not a request of HTTP/1."""
+    """The bytes are not a request of HTTP/1."""
 
 
 class Request:
+    """A request of HTTP/1."""
+
     __slots__ = ("body", "client", "headers", "host", "is_old", "method", "path", "query", "target")
 
     def __init__(self, method: str, target: str, headers: dict[str, str], *, client: tuple[str, int], is_old: bool):
@@ -25,11 +27,11 @@ class Request:
         """Path and query, as sent."""
         self.path, _, self.query = target.partition("?")
         self.headers = headers
-        """By names in small letters; the last of a name counts."""
+        """Headers by lower-case name; of a repeated name the last one counts."""
         self.host = headers.get("host", "")
         self.client = client
         self.is_old = is_old
-        """HTTP/1.0: the connection closes after the answer."""
+        """Whether it is HTTP/1.0, where the connection closes after the response."""
         self.body = b""
 
     @property
@@ -67,7 +69,7 @@ def parse_request(head: bytes, client: tuple[str, int]) -> Request:
         headers[name.lower()] = value.strip()
     target = words[1]
     if not target.startswith("/"):
-        # The form that a client sends to a proxy: the site may stand in for one.
+        # The absolute form that a client sends to a proxy: the site may act as one.
         target = "/" + target.partition("://")[2].partition("/")[2]
     return Request(words[0], target, headers, client=client, is_old=words[2] == "HTTP/1.0")
 
@@ -75,7 +77,7 @@ def parse_request(head: bytes, client: tuple[str, int]) -> Request:
 def head(
     status: int, headers: Iterable[tuple[str, str]] = (), content_type: str | None = HTML, version: str = "HTTP/1.1"
 ) -> bytes:
-    """The head alone, without any word on how long the body is."""
+    """Write the head alone, without a header for the length of the body."""
     try:
         reason = HTTPStatus(status).phrase
     except ValueError:
@@ -94,11 +96,11 @@ def reply(
     content_type: str | None = HTML,
     version: str = "HTTP/1.1",
 ) -> bytes:
-    """A whole answer, well formed."""
+    """Write a whole, well-formed response."""
     raw = body.encode() if isinstance(body, str) else body
     return head(status, [*headers, ("Content-Length", str(len(raw)))], content_type, version) + raw
 
 
 def is_number(text: str) -> bool:
-    """In a path or a query: of at most nine digits, and not of another script's."""
+    """Return whether the text, from a path or query, is a number of at most nine ASCII digits."""
     return text.isascii() and text.isdigit() and len(text) < 10

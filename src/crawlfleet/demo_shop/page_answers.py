@@ -1,7 +1,7 @@
-"""Answers for the pages of a site, as whole bytes, with ETag and Last-Modified.
+"""Responses for the pages of a site, as whole bytes, with ETag and Last-Modified.
 
-They are cached: what a crawl is measured against must cost less than the crawl. Only pages that name their own address
-are made anew for each request.
+They are cached: the site that a crawl is measured against must cost less than the crawl. Only pages that contain their
+own address are made anew for each request.
 """
 
 from __future__ import annotations
@@ -18,17 +18,20 @@ from crawlfleet.demo_shop.http_messages import Request, reply
 from crawlfleet.demo_shop.site_page import HOST, ORIGIN, Page
 
 CACHE_BYTES = 400_000_000
+"""Size above which no further responses are cached."""
 _MISSING = reply(404, "<!doctype html><title>Not found</title><p>There is no such page.</p>")
 
 
 class _CachedAnswer(NamedTuple):
+    """A response with its validators."""
+
     answer: bytes
     etag: str
     changed_at: datetime
 
 
 class PageAnswers:
-    """The answers for a site's pages: `find_page` is called with path and query, `changed_at` dates a page."""
+    """The responses for a site's pages: `find_page` is called with path and query, `changed_at` dates a page."""
 
     def __init__(
         self, find_page: Callable[[str, str], Page | None], changed_at: Callable[[Request, Page], datetime]
@@ -76,7 +79,7 @@ def _http_date(instant: datetime) -> str:
 
 
 def _is_unchanged(request: Request, cached: _CachedAnswer) -> bool:
-    """As RFC 9110 orders them: where there is an ETag to compare, the date is not looked at."""
+    """Return whether a 304 is due, in the order of RFC 9110: if there is an ETag to compare, the date is ignored."""
     tags, since = request.headers.get("if-none-match"), request.headers.get("if-modified-since")
     if (tags is None and since is None) or not cached.answer.startswith(b"HTTP/1.1 200"):
         return False

@@ -35,7 +35,7 @@ def write_product(product: Product, related: Sequence[Product]) -> str:
         "description": product.description,
         "offers": {"@type": "Offer", "price": product.amount, "priceCurrency": "USD"},
     }
-    # "<" must not end the script early.
+    # A "<" in the data must not end the script element early.
     data = json.dumps(facts).replace("<", "\\u003c")
     body = (
         f'<script type="application/ld+json">{data}</script>'

@@ -13,20 +13,20 @@ from crawlfleet.demo_shop.site import DemoSite
 
 
 class RunningServer:
-    """A server that is listening, with the connections that are open."""
+    """A listening server, with its open connections."""
 
     def __init__(self, server: asyncio.Server, url: str, opened: set[Connection]) -> None:
         self._server = server
         self._opened = opened
         self.url = url
-        """Without a slash at the end."""
+        """URL of the server, without a slash at the end."""
 
     @property
     def host(self) -> str:
         return self.url.removeprefix("http://")
 
     async def close(self) -> None:
-        """Stops at once, without waiting for answers that are under way: a test site has some that never end."""
+        """Stop at once, without waiting for responses that are under way: a test site has some that never end."""
         self._server.close()
         for connection in list(self._opened):
             connection.transport.abort()
@@ -35,6 +35,8 @@ class RunningServer:
 
 
 class RunningShop(RunningServer):
+    """The running demo shop, with its catalogue."""
+
     def __init__(
         self, server: asyncio.Server, url: str, opened: set[Connection], catalogue: Catalogue[Product]
     ) -> None:
@@ -45,7 +47,7 @@ class RunningShop(RunningServer):
 async def start_shop(
     host: str = "127.0.0.1", port: int = 0, products: int = 200, *, seed: int = 1, delay_s: float = 0.0
 ) -> RunningShop:
-    """Serves the demo shop until it is closed. `delay_s` is what every answer takes at least, as over a network."""
+    """Serve the demo shop until it is closed. `delay_s` is the least time of every response, as over a network."""
     catalogue, opened = make_catalogue(products, seed), set[Connection]()
     site = DemoSite(catalogue)
     server, url = await listen(lambda: ShopConnection(site.answer, opened, delay_s), host, port)
@@ -53,14 +55,14 @@ async def start_shop(
 
 
 async def listen(connect: Callable[[], Connection], host: str, port: int) -> tuple[asyncio.Server, str]:
-    """Starts to listen; the server, and its URL without a slash at the end."""
+    """Start to listen; returns the server, and its URL without a slash at the end."""
     server = await asyncio.get_running_loop().create_server(connect, host, port, backlog=1_024)
     shown = f"[{host}]" if ":" in host else host
     return server, f"http://{shown}:{server.sockets[0].getsockname()[1]}"
 
 
 async def serve(start: Awaitable[RunningServer]) -> None:
-    """Runs a server as a process: prints its address, and closes it at SIGINT or SIGTERM."""
+    """Run a server as a process: prints its address, and closes it at SIGINT or SIGTERM."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

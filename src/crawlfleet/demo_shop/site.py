@@ -11,10 +11,12 @@ from crawlfleet.demo_shop.site_page import ORIGIN
 from crawlfleet.demo_shop.storefront import DemoStorefront
 
 OPENED_AT = datetime(2026, 1, 1, tzinfo=UTC)
-"""The date of every page: the shop's own calendar, the same for each client at any time."""
+"""Date of every page: the shop's own calendar, the same for each client at any time."""
 
 
 class DemoSite:
+    """Answers the requests to the demo shop."""
+
     def __init__(self, catalogue: Catalogue[Product]) -> None:
         self._storefront = DemoStorefront(catalogue)
         self._pages = PageAnswers(self._storefront.page, lambda _request, _page: OPENED_AT)

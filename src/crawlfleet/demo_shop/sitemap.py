@@ -10,7 +10,7 @@ NAMESPACE = "http://www.sitemaps.org/schemas/sitemap/0.9"
 
 
 def write_urlset(entries: Iterable[tuple[str, str | None]]) -> bytes:
-    """A sitemap of addresses, each with the date of its last change where there is one."""
+    """Write a sitemap of URLs, each with the date of its last change where there is one."""
     return f'{XML}<urlset xmlns="{NAMESPACE}">{write_entries("url", entries)}</urlset>'.encode()
 
 

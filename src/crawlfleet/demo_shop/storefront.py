@@ -1,4 +1,4 @@
-"""The storefront of the demo shop: which page stands under which path."""
+"""The storefront of the demo shop: the mapping from paths to pages."""
 
 from __future__ import annotations
 

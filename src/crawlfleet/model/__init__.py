@@ -1,1 +1,1 @@
-"""What exists: records, statuses and the table of legal transitions. Pure."""
+"""The model: records, statuses and the table of legal transitions. Pure."""

@@ -1,4 +1,4 @@
-"""Cookies that outlive an execution: what a site set, and which of two records is the same cookie."""
+"""Cookies that outlive an execution: the stored records, and the rule for when two records are the same cookie."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from urllib.parse import urlsplit
 from crawlfleet.model.instants import Instant
 
 JAR_COOKIES = 300
+"""Largest number of cookies in one jar."""
 COOKIE_CHARS = 4_096
 COOKIE_URL_CHARS = 2_048
 JAR_NAME_CHARS = 64
 OWN_JAR_MARK = "@"
-"""Begins the name of a jar that belongs to one task or crawl; no name that a person gives begins so."""
+"""First character of the name of a jar that belongs to one task or crawl; no name that a person gives begins with it.
+"""
 
 
 class CookieKey(NamedTuple):
+    """The identity of a cookie: a later record with the same key replaces it."""
+
     domain: str
     path: str
     name: str
@@ -27,23 +31,25 @@ class CookieRecord(NamedTuple):
     """One `Set-Cookie` header, as a site sent it."""
 
     url: str
-    """The page that set it, without query."""
+    """URL of the page that set the cookie, without query."""
     header: str
+    """Value of the header."""
     set_at: Instant
 
 
 class CookieJarSummary(NamedTuple):
-    """A jar without the values in it, which are secrets."""
+    """A cookie jar without the values in it, which are secrets."""
 
     project: str
     name: str
     cookies: int
+    """Number of cookies in the jar."""
     hosts: tuple[str, ...]
     changed_at: Instant
 
 
 def cookie_key(url: str, header: str) -> CookieKey | None:
-    """None for a header that sets no cookie."""
+    """Return the key of the cookie that the header sets; None for a header that sets none."""
     name, equals, _ = header.partition(";")[0].partition("=")
     if not equals or not name.strip():
         return None
@@ -57,7 +63,7 @@ def cookie_key(url: str, header: str) -> CookieKey | None:
 
 
 def is_expired(record: CookieRecord, now: Instant) -> bool:
-    """Whether the cookie has ended by then; one without an end is kept."""
+    """Return whether the cookie has expired by `now`; one without an expiry is kept."""
     attributes = _read_attributes(record.header)
     if (max_age := attributes.get("max-age")) is not None:
         try:
@@ -75,7 +81,7 @@ def is_expired(record: CookieRecord, now: Instant) -> bool:
 def merge_cookies(
     kept: Iterable[CookieRecord], changes: Iterable[CookieRecord], now: Instant
 ) -> dict[CookieKey, CookieRecord]:
-    """Each cookie as it was set last, without those that have ended; of too many the newest."""
+    """Return each cookie as it was set last, without expired ones; of too many, the newest."""
     merged: dict[CookieKey, CookieRecord] = {}
     for record in (*kept, *changes):
         if (key := cookie_key(record.url, record.header)) is not None:

@@ -1,4 +1,4 @@
-"""One crawl over many nodes: its limits, what it has done, and the URLs that its members pass on to each other."""
+"""A crawl over many nodes: its limits, its counts, and the URLs that its members pass on to each other."""
 
 from __future__ import annotations
 
@@ -11,27 +11,32 @@ from crawlfleet.model.ids import ExecutionId, GroupId, TaskId
 from crawlfleet.model.instants import Instant
 
 MEMBERS_MAX = 1_000
+"""Largest number of members of one crawl."""
 CHUNK_URLS = 100
-"""URLs in one lease, at most."""
+"""Largest number of URLs in one URL batch."""
 FOUND_MAX = 10_000_000
-"""URLs that one crawl keeps track of."""
+"""Largest number of URLs that one crawl keeps track of."""
 
 
 class UrlBatchState(IntEnum):
-    """State of a batch of URLs."""
+    """The state of a URL batch."""
 
     WAITING = 0
     LEASED = 1
-    """A member visits its URLs."""
+    """The batch whose URLs a member visits."""
     DONE = 2
 
 
 class UrlFlag(IntFlag):
+    """The kind of an entry of the frontier."""
+
     START = 1
+    """A seed of the crawl."""
     SITEMAP = 2
-    """A list of URLs, not a page."""
+    """A sitemap, which is a list of URLs and not a page."""
     CLOSING = 4
-    """No URL: what is left to do when every page was visited, which is to say what is gone since an earlier crawl."""
+    """Not a URL: the work that is left when every page was visited, which is to report the pages that are gone since
+    an earlier crawl."""
 
 
 class CrawlUrl(NamedTuple):
@@ -39,43 +44,51 @@ class CrawlUrl(NamedTuple):
 
     url: str
     depth: int
+    """Number of links from a seed to the URL."""
     tries: int = 0
+    """Number of visits that were tried before."""
     flags: int = 0
+    """Flags of `UrlFlag`."""
     via: tuple[str, ...] = ()
-    """The URLs that redirected here, the first one first."""
+    """URLs that redirected here, the first one first."""
 
     @property
     def key(self) -> bytes:
-        """What it is known by. A sitemap has a name of its own: the same URL may be a page as well."""
+        """The hash that identifies the URL. A sitemap has a key of its own: the same URL may be a page as well."""
         name = f"sitemap {self.url}" if self.flags & UrlFlag.SITEMAP else self.url
         return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 class CrawlLimits(NamedTuple):
-    """Of the whole crawl, whatever the number of its members."""
+    """The limits of the whole crawl, whatever the number of its members."""
 
     members: int
     depth: int = 0
+    """Largest number of links from a seed to a page."""
     max_pages: int = 100
     max_ms: int | None = None
+    """Longest duration of the crawl."""
     max_bytes: int | None = None
 
 
 class CrawlCounts(NamedTuple):
-    """Of reported chunks only: what was not reported is done again."""
+    """The counts of reported URL batches only: what was not reported is done again."""
 
     pages: int = 0
     failed: int = 0
     skipped: int = 0
     moved: int = 0
-    """Redirected to other pages, which are visited as themselves."""
+    """Number of pages that redirected to other pages, which are visited under their own URL."""
     items: int = 0
     bytes: int = 0
     pages_new: int = 0
-    """Of a crawl that names an earlier one, against that; so are the others."""
+    """Number of pages that an earlier crawl, if the crawl names one, did not have."""
     pages_changed: int = 0
+    """Number of pages that differ from the named earlier crawl."""
     pages_unchanged: int = 0
+    """Number of pages that are as in the named earlier crawl."""
     pages_gone: int = 0
+    """Number of pages of the named earlier crawl that no longer exist."""
 
     @property
     def visited(self) -> int:
@@ -84,45 +97,47 @@ class CrawlCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CrawlState:
+    """The state of a crawl over many nodes."""
+
     id: GroupId
     limits: CrawlLimits
     counts: CrawlCounts
     found: int
-    """Pages that were ever to be visited; sitemaps do not count."""
+    """Number of pages that were ever to be visited; sitemaps do not count."""
     leased: int
-    """URLs that members are at."""
+    """Number of URLs in batches that members have leased."""
     started_at: Instant | None
-    """When its first URLs were taken."""
+    """Instant at which the crawl's first URLs were leased."""
     finished_at: Instant | None
-    """When nothing was left to do, or a limit was reached."""
+    """Instant at which nothing was left to do, or a limit was reached."""
     stopped_by: str | None
-    """The limit that ended it."""
+    """Name of the limit that ended the crawl."""
     mark: tuple[Instant, int]
-    """An instant some seconds ago, and the pages there were then."""
+    """An instant some seconds ago, and the number of pages at that instant."""
     chunks: int = 0
-    """How many there were ever, which is the number of the last."""
+    """Number of URL batches that ever existed, which is the number of the last one."""
 
     @property
     def queued(self) -> int:
-        """Pages that wait or are being visited."""
+        """The number of pages that wait or are being visited."""
         return max(0, self.found - self.counts.visited)
 
     def rate_per_s(self, now: Instant) -> float | None:
-        """Pages per second, since it began."""
+        """Return the pages per second since the crawl began."""
         if self.started_at is None:
             return None
         spent_ms = (self.finished_at or now) - self.started_at
         return self.counts.pages * 1_000 / spent_ms if spent_ms > 0 else None
 
     def lately_per_s(self, now: Instant) -> float | None:
-        """Pages per second of the last ten seconds or so; None before the first and after the last."""
+        """Return the pages per second of about the last ten seconds; None before the first and after the last page."""
         at, pages = self.mark
         if self.started_at is None or self.finished_at is not None or now <= at:
             return None
         return (self.counts.pages - pages) * 1_000 / (now - at)
 
     def left_s(self, now: Instant) -> float | None:
-        """How long the pages known so far take at this rate; more may be found."""
+        """Return how many seconds the pages known so far take at this rate; more may be found."""
         rate = self.lately_per_s(now) or self.rate_per_s(now)
         if self.finished_at is not None or not rate:
             return None
@@ -130,11 +145,13 @@ class CrawlState:
 
 
 class CrawlPart(NamedTuple):
-    """What a reported chunk left: which chunks of items or of records, of whose."""
+    """The output of a reported URL batch: a range of an execution's chunks of items or archive records."""
 
     number: int
+    """Number of the URL batch."""
     task: TaskId
     execution: ExecutionId
     first: int
+    """Number of the first chunk."""
     last: int
-    """Not included."""
+    """End of the range of chunks; the chunk with this number is not included."""

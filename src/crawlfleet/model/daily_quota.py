@@ -1,7 +1,7 @@
-"""Daily quotas: what is counted, by which day, and the slices of it that executions hold.
+"""Daily quotas: the amounts that are counted, the day they count for, and the quota slices that executions hold.
 
-A day is a UTC day by a master's clock. An execution is granted more and more of its project's day; all it was granted
-so far is said each time, so that a message that comes twice says nothing new.
+A day is a UTC day by a master's clock. An execution is granted more and more of its project's day; each message carries
+the total that it was granted so far, so that a message that comes twice has no further effect.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from crawlfleet.model.instants import Instant
 
 DAY_MS = 86_400_000
 Day = int
-"""Days since 1970-01-01, UTC."""
+"""Number of days since 1970-01-01, UTC."""
 
 
 def day_of(now: Instant) -> Day:
@@ -25,64 +25,70 @@ def end_of(day: Day) -> Instant:
 
 
 class Amounts(NamedTuple):
+    """Amounts that daily quotas limit."""
+
     pages: int = 0
-    """Requests that were sent."""
+    """Number of requests that were sent."""
     bytes: int = 0
-    """Of bodies that were read, as they come over the wire."""
+    """Bytes of the bodies that were read, as they come over the wire."""
 
     def plus(self, other: Amounts) -> Amounts:
         return Amounts(self.pages + other.pages, self.bytes + other.bytes)
 
 
 QUOTAS = ("pages_per_day", "bytes_per_day")
-"""In the order of the amounts."""
+"""Names of the quotas, in the order of the fields of `Amounts`."""
 FIRST = Amounts(20, 2 << 20)
-"""What an execution asks for at first. Small: what a short crawl holds and does not use, others may lack meanwhile."""
+"""Amounts that an execution asks for at first. Small, because other executions may lack what a short crawl holds and
+does not use."""
 MOST = Amounts(100_000, 1 << 30)
-"""In one slice, also where there is no quota."""
+"""Largest amounts of one slice, also where there is no quota."""
 
 
 class Want(NamedTuple):
-    """What an execution asks for. It asks under the next number when it has heard of the last one."""
+    """An execution's request for a slice. It sends the next number after it has the answer to the last one."""
 
     node: NodeId
-    """Who says it."""
+    """Id of the node that sends the request."""
     task: TaskId
     execution: ExecutionId
     number: int
+    """Number of the request within the execution."""
     asked: Amounts
 
 
 class Holding(NamedTuple):
-    """What an execution was granted."""
+    """The amounts that an execution was granted."""
 
     execution: ExecutionId
     project: str
     day: Day
     number: int
-    """Of the want that was granted last."""
+    """Number of the request that was granted last."""
     today: Amounts = Amounts()
-    """Of `day`."""
+    """Amounts granted on `day`."""
     total: Amounts = Amounts()
-    """In its whole life: what was granted on one day may be used on the next, and counts for the first."""
+    """Amounts granted to the execution in all: what was granted on one day may be used on the next, and counts for the
+    first."""
 
 
 class Over(NamedTuple):
-    """Why an execution gets nothing more of one amount."""
+    """The reason why an execution gets nothing more of one amount."""
 
     quota: str
     project: str
     message: str
     again_ms: int
-    """Until the day ends, for an execution that may wait for that; 0: it fails."""
+    """Span until the day ends, for an execution that may wait for that; 0 for one that fails."""
     is_held: bool = False
-    """Others hold some of the day, which may come back any moment."""
+    """Whether other executions hold some of the day, which may be returned at any time."""
 
 
 class Slice(NamedTuple):
-    """The answer to a want."""
+    """The answer to a request for a slice."""
 
     number: int
     total: Amounts
-    """All that the execution was granted so far."""
+    """Amounts that the execution was granted so far, in all."""
     overs: tuple[Over, ...] = ()
+    """Reasons for the amounts of which nothing more is granted."""

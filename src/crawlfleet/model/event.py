@@ -1,4 +1,4 @@
-"""Events: every change of state, written in the transaction that made it.
+"""Events record every change of state, written in the transaction that made the change.
 
 One transaction writes one row with a few `EventBatch`es (columns, not objects); reading expands them.
 """
@@ -14,6 +14,8 @@ from crawlfleet.model.instants import Instant
 
 
 class Kind(StrEnum):
+    """The kind of an event."""
+
     TASK_SUBMITTED = "task.submitted"
     TASK_READY = "task.ready"
     TASK_ASSIGNED = "task.assigned"
@@ -38,7 +40,7 @@ class Kind(StrEnum):
     NODE_HEALTH_CHANGED = "node.health_changed"
     NODE_SLOTS_CHANGED = "node.slots_changed"
     NODE_HEARTBEAT = "node.heartbeat"
-    """Live only: told to streams that ask for it, and stored nowhere."""
+    """A live event only: sent to streams that request it, and stored nowhere."""
     NODE_UNAVAILABLE = "scheduler.node_unavailable"
     TASKS_STUCK = "scheduler.tasks_stuck"
     GROUP_CREATED = "group.created"
@@ -64,7 +66,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EventBatch:
-    """Events of one kind: `each` holds a column per field, `shared` what is the same for all."""
+    """Events of one kind: `each` holds a column per field, `shared` the fields that are the same for all."""
 
     kind: Kind
     each: Mapping[str, Sequence[Any]] = field(default_factory=dict)
@@ -76,13 +78,17 @@ class EventBatch:
 
 @dataclass(frozen=True, slots=True)
 class Event:
+    """One event of the log."""
+
     number: int
+    """Number of the event in the log, in the order of the commits."""
     at: Instant
     kind: str
     data: Mapping[str, Any]
 
 
 def expand(first_number: int, at: Instant, batches: Sequence[EventBatch]) -> Iterator[Event]:
+    """Yield the events of the batches, numbered from `first_number` on."""
     number = first_number
     for batch in batches:
         for position in range(len(batch)):

@@ -1,7 +1,7 @@
-"""Evidence: how executions ended, by node and by what they were about, fading with time.
+"""Evidence: how executions ended, by node and by subject, with less weight for what is older.
 
-A *subject* is something that tasks have in common: a type of content, a technology, a host. What is old counts less:
-half as much with every half-life, so that a node that was mended, or a site that changed, is soon judged anew.
+A *subject* is something that tasks have in common: a type of content, a technology, a host. Old evidence counts less:
+half as much with every half-life, so that a node that was repaired, or a site that changed, is soon judged anew.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 
 Subject = tuple[str, str]
-"""Kind and key, such as ("technology", "react")."""
+"""Kind and key of a subject, such as ("technology", "react")."""
 
 CONTENT_TYPE, TECHNOLOGY, HOST, BYPASS = "content_type", "technology", "host", "bypass"
 CONTENT_KINDS = (CONTENT_TYPE, TECHNOLOGY)
 
 HALF_LIFE_MS = 3 * 86_400_000
+"""Span in which the weight of evidence halves."""
 KEEP_MS = 20 * HALF_LIFE_MS
-"""After that, a million outcomes are worth less than one."""
+"""Span for which evidence is kept: after that, a million outcomes are worth less than one."""
 
 
 class Record(NamedTuple):
-    """Numbers of executions as they count at `at`."""
+    """Weighted numbers of executions by their end, as they count at the instant `at`."""
 
     ok: float = 0.0
     failed: float = 0.0
@@ -38,13 +39,14 @@ class Record(NamedTuple):
         return self.ok + self.failed + self.blocked
 
     def faded(self, now: Instant) -> Record:
-        """As it counts at a later instant; a clock that was set back makes nothing younger."""
+        """Return the record as it counts at a later instant; a clock that was set back makes nothing younger."""
         if now <= self.at:
             return self
         left = 0.5 ** ((now - self.at) / HALF_LIFE_MS)
         return Record(self.ok * left, self.failed * left, self.blocked * left, now, self.last_blocked_at)
 
     def plus(self, other: Record) -> Record:
+        """Return the sum of two records, as it counts at the later of their instants."""
         at = max(self.at, other.at)
         mine, others = self.faded(at), other.faded(at)
         blocks = [block for block in (self.last_blocked_at, other.last_blocked_at) if block is not None]
@@ -61,6 +63,7 @@ NO_RECORD = Record()
 
 
 def together(records: Iterable[Record]) -> Record:
+    """Return the sum of the records."""
     found = NO_RECORD
     for record in records:
         found = found.plus(record)
@@ -68,10 +71,12 @@ def together(records: Iterable[Record]) -> Record:
 
 
 class EvidenceRow(NamedTuple):
+    """The evidence of one node about one subject."""
+
     node: NodeId
     subject: Subject
     address: str
-    """Where the node's requests came from, as far as it is known: sites block addresses, not nodes."""
+    """Address from which the node's requests came, as far as it is known: sites block addresses, not nodes."""
     record: Record
 
     @property

@@ -1,4 +1,4 @@
-"""Executions: one attempt at a task on one node."""
+"""Executions: one attempt to run a task on one node."""
 
 from __future__ import annotations
 
@@ -16,58 +16,67 @@ from crawlfleet.model.status import ErrorClass, ExecutionStatus
 
 
 class Failure(NamedTuple):
+    """Why an execution failed."""
+
     error: ErrorClass
     message: str
     is_permanent: bool = False
-    """Said by the executor: a retry cannot help."""
+    """Whether the executor reported that a retry cannot help."""
 
 
 class End(IntEnum):
-    """How an execution ended, as its node tells it."""
+    """The end of an execution, as its node reports it."""
 
     COMPLETED = 1
     FAILED = 2
     TIMED_OUT = 3
     STOPPED = 4
-    """Recalled, or stopped by the lease guard."""
+    """The execution was recalled, or stopped by the lease guard."""
     RETURNED = 5
-    """Handed back unfinished: drain, or it raced with one."""
+    """The execution was handed back unfinished: the node drains, or the execution raced with a drain."""
     PROCESS_LOST = 6
-    """The shared executor process died under it."""
+    """The shared executor process died during the execution."""
     DIED_ALONE = 7
-    """Its own process died."""
+    """The isolated process of the execution died."""
 
 
 class Outcome(NamedTuple):
-    """What a node says of an execution that is over. Spans are the node's, instants the master's."""
+    """A node's report of an execution that has ended. Spans are the node's, instants the master's."""
 
     node: NodeId
-    """Who says it."""
+    """Id of the node that reports."""
     task: TaskId
     execution: ExecutionId
     end: End
     failure: Failure | None = None
     result: bytes | None = None
+    """Result of the execution, as JSON."""
     metrics: bytes | None = None
+    """Metrics of the execution, as JSON."""
     started_at: Instant | None = None
     park: Park | None = None
-    """Of one that was handed back: what it waits for."""
+    """Request to park the task, in an outcome of an execution that was handed back."""
     used: Amounts | None = None
-    """Of its project's day, where it was metered and lived to tell."""
+    """Amounts used of its project's day, where the execution was metered and reported its use."""
     products: Sequence[Product] = ()
-    """That it saw; written with it if it completed and is taken."""
+    """Products that the execution saw; written with the outcome if it completed and is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionRecord:
+    """An execution as it is stored, for people."""
+
     id: ExecutionId
     task: TaskId
     round: int
+    """Round of the task that the execution belongs to."""
     retry: int
+    """Number of retries used in the round before this execution."""
     node: NodeId
     session: int
+    """Number of the node's session in which it was assigned."""
     status: ExecutionStatus | None
-    """None while it lives."""
+    """Status in which the execution ended; None while it is live."""
     assigned_at: Instant
     started_at: Instant | None
     ended_at: Instant | None

@@ -1,4 +1,4 @@
-"""Groups: tasks that are looked at, cancelled, retried and exported as one."""
+"""Groups: tasks that are looked at, cancelled, retried and exported together."""
 
 from __future__ import annotations
 
@@ -11,36 +11,42 @@ from crawlfleet.model.status import Word
 
 
 class GroupKind(Word):
+    """The origin of a group."""
+
     GROUP = 0
-    """Tasks somebody put together."""
+    """A group of tasks that a user put together."""
     SHARDS = 1
-    """One task's list, split: member n is shard n."""
+    """The shards of one task whose list was split: member n is shard n."""
     FLOW = 2
+    """The steps of a flow."""
     CRAWL = 3
     """One crawl over many nodes: each member takes part in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
+    """A group as it is stored."""
+
     id: GroupId
     project: str
     name: str | None
     kind: GroupKind
     created_at: Instant
     is_closed: bool
-    """Nobody may join any more."""
+    """Whether no further members may be added."""
     finished_at: Instant | None
-    """When the leader noticed that its last member had ended; None again as soon as one is open."""
+    """Instant at which the leader found that the last member had ended; None again as soon as one is open."""
     finishes: int
-    """How many times that was."""
+    """Number of times that the group finished."""
     spec: bytes | None
+    """Specification of a group that was made from one task, as JSON."""
 
 
 class GroupCounts(NamedTuple):
-    """Members by what became of them; exact at any moment."""
+    """The numbers of members by status; exact at any time."""
 
     open: int = 0
-    """Have not ended."""
+    """Number of members that have not ended."""
     completed: int = 0
     failed: int = 0
     timeout: int = 0
@@ -56,5 +62,5 @@ class GroupCounts(NamedTuple):
 
 
 def is_finished(counts: GroupCounts, is_closed: bool) -> bool:
-    """Whether nothing of a group is left to do. One that is still empty has not begun, unless nobody may join it."""
+    """Return whether nothing of a group is left to do. An empty group has not begun, unless it is closed."""
     return not counts.open and (counts.total > 0 or is_closed)

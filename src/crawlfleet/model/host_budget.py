@@ -1,4 +1,4 @@
-"""What is known of a target host: what may be asked of it, how it has answered, and who holds which part."""
+"""A target host: its budget, its back-off and counters, and the share of each session."""
 
 from __future__ import annotations
 
@@ -9,25 +9,27 @@ from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 
 EASE = 1.05
-"""How much wider than its share a holder spaces its requests: then r units are at most r requests in any second."""
+"""Factor by which a holder spaces its requests wider than its share: then r units are at most r requests in any second.
+"""
 
 
 class Units(NamedTuple):
-    """Whole parts of a budget: they can be added and given away."""
+    """Whole units of a host budget: they can be added and given away."""
 
     rate: int = 0
-    """Requests a second."""
+    """Number of requests per second."""
     concurrency: int = 0
-    """Requests under way at once."""
+    """Number of requests under way at once."""
 
     def __bool__(self) -> bool:
-        """Whether anything can be asked for with it: one is of no use without the other."""
+        """Return whether any request can be sent with it: rate is of no use without concurrency, nor the reverse."""
         return self.rate > 0 and self.concurrency > 0
 
     def fits(self, within: Units) -> bool:
         return self.rate <= within.rate and self.concurrency <= within.concurrency
 
     def most(self, other: Units) -> Units:
+        """Return the larger of both, for rate and concurrency each."""
         return Units(max(self.rate, other.rate), max(self.concurrency, other.concurrency))
 
 
@@ -36,12 +38,14 @@ NONE = Units()
 
 @dataclass(frozen=True, slots=True)
 class HostLimits:
-    """What somebody says of a host; None: nothing."""
+    """Limits of a host from one source, such as a person; None for each that it does not set."""
 
     rate: float | None = None
-    """Requests a second: a whole number, or less than one."""
+    """Number of requests per second: a whole number, or less than one."""
     concurrency: int | None = None
+    """Number of requests under way at once."""
     delay_s: float | None = None
+    """Span between two requests."""
 
     def __bool__(self) -> bool:
         return self != HostLimits()
@@ -49,11 +53,16 @@ class HostLimits:
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
+    """The back-off of a host that refuses requests."""
+
     level: int = 0
+    """Number of steps by which the back-off has grown."""
     until: Instant = 0
-    """No request before that; 0 when none was ever refused."""
+    """Instant before which no request is sent; 0 when none was ever refused."""
     quiet_since: Instant = 0
+    """Instant since which the host has refused nothing; after a time of that, the level falls."""
     reason: str = ""
+    """Reason of the back-off, for people."""
 
     def is_on(self, now: Instant) -> bool:
         return now < self.until
@@ -61,34 +70,45 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class Host:
+    """A target host as it is stored."""
+
     name: str
     limits: HostLimits = field(default_factory=HostLimits)
-    """Set by a person."""
+    """Limits set by a person."""
     set_by: str | None = None
     set_at: Instant | None = None
     crawl_delay_ms: int = 0
-    """Of its robots.txt."""
+    """Crawl delay of the host's robots.txt."""
     backoff: Backoff = field(default_factory=Backoff)
     requests: int = 0
+    """Number of requests sent to the host."""
     refused: int = 0
+    """Number of requests that the host refused."""
     blocked: int = 0
+    """Number of requests answered with a block page."""
     recent_milli: int = 0
-    """Requests in a thousand seconds, as of the last count."""
+    """Number of requests in a thousand seconds, as of the last count."""
     counted_at: Instant | None = None
+    """Instant of the last count."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostShare:
-    """What one session of a node has of one host."""
+    """The share of one session of a node in the budget of one host."""
 
     id: int
     node: NodeId
     session: int
     host: str
     wanted: int | None = None
+    """Number of requests at once that the session wants; None for a session that no longer wants any part."""
     current: Units = NONE
+    """Units that the newest grant gives."""
     may_use: Units = NONE
+    """Units that the session may still use, until it has acknowledged a smaller grant."""
     spacing_ms: int = 0
+    """Span between two requests, where the host's limit is less than one request per second."""
     cut_version: int = 0
+    """Version of the grants that made the share smaller."""
     counted: tuple[int, int, int] = (0, 0, 0)
-    """Requests, refused and blocked ones of the session that are in the host's counters."""
+    """Requests, refused and blocked ones of the session that are included in the host's counters."""

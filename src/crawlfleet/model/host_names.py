@@ -1,4 +1,4 @@
-"""Hosts: how one is written, as a target that has a budget and as an entry of those that may be visited."""
+"""Host names: the one spelling of a host, as a target with a budget and as an entry of the allowed hosts."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _USUAL_PORTS = (":80", ":443")
 
 
 class HostNews(IntEnum):
-    """What is to be known of a host at once."""
+    """The kind of a report about a host that the leader needs at once."""
 
     TOO_MANY = 429
     UNAVAILABLE = 503
     BLOCKED = 403
-    """It blocked the node that tells, whose execution goes on."""
+    """The host blocked the reporting node, whose execution continues."""
     CRAWL_DELAY = 1
-    """robots.txt asks for it; 0 ms: no more."""
+    """The robots.txt asks for a crawl delay; 0 ms: no longer."""
     CHANGED = 2
-    """A person changed its budget."""
+    """A person changed the host's budget."""
     FORGIVE = 3
-    """A person ends its back-off."""
+    """A person ends the host's back-off."""
 
     @property
     def is_refusal(self) -> bool:
@@ -32,7 +32,10 @@ class HostNews(IntEnum):
 
 
 def target_host(text: str) -> str:
-    """A host as its budget is kept: name or address, the port only where it is an unusual one. Raises ValueError."""
+    """Return the host under which its budget is kept: name or address, with the port only where it is an unusual one.
+
+    Raises ValueError.
+    """
     if "/" in text:
         raise ValueError(f"{text[:100]!r} is not a host name, host:port or address (without scheme, path)")
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
@@ -43,7 +46,10 @@ def target_host(text: str) -> str:
 
 
 def crawl_host(text: str) -> str:
-    """In one spelling: a name or an address, either with a port, or a network. Raises ValueError for anything else."""
+    """Return the one spelling of a name or an address, either with a port, or of a network.
+
+    Raises ValueError for anything else.
+    """
     try:
         if "/" in text:
             return str(ipaddress.ip_network(text, strict=False))

@@ -1,7 +1,8 @@
-"""What is counted of a target host: a row of integers, which are only ever added up.
+"""Request statistics of a target host: a row of integers, which are only ever added up.
 
-The same row is counted in an executor process, sent by a node, folded by the leader and shown to people. Its places are
-part of the protocol and of what is stored: new ones are appended, so that a shorter row of an older node still adds up.
+The same row is counted in an executor process, sent by a node, folded by the leader and shown to people. The positions
+in it are part of the protocol and of the stored data: new ones are appended, so that a shorter row of an older node
+still adds up.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import NamedTuple
 from crawlfleet.model.instants import Instant
 
 ALL_HOSTS = "*"
-"""Stands for all hosts together, those that are too many to be kept by name included."""
+"""Name that stands for all hosts together, including those that are too many to be kept by name."""
 REQUESTS, BLOCKED, PAGES, BYTES, TOO_MANY, UNAVAILABLE = range(6)
 STATUSES = 6
-"""Five places, for 1xx to 5xx."""
+"""First of five positions, for the status codes 1xx to 5xx."""
 ERRORS = STATUSES + 5
 KINDS = (
     "dns",
@@ -32,21 +33,24 @@ KINDS = (
     "proxy",
     "other",
 )
-"""Of errors, as execution.crawl.failures has them: whatever kept a request from being a page, but for its status."""
+"""Kinds of errors, as in execution.crawl.failures: everything that kept a request from being a page, but for its status
+code."""
 TOOK_MS = ERRORS + len(KINDS)
 TIMES = TOOK_MS + 1
 BOUNDS_MS = (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000)
-"""Upper bounds of the times to answer; what took longer stands in one more place."""
+"""Upper bounds of the response times; a longer time is counted in one more position."""
 PLACES = TIMES + len(BOUNDS_MS) + 1
 
 COUNT_MAX = 1 << 62
+"""Largest sum that is stored."""
 
 MINUTE_S, HOUR_S = 60, 3_600
 SPANS = {"minute": MINUTE_S, "hour": HOUR_S}
 KEEP_MS = {MINUTE_S: 6 * 3_600_000, HOUR_S: 14 * 86_400_000}
 HOSTS_MOST = {MINUTE_S: 300, HOUR_S: 2_000}
-"""In each minute and each hour; the busiest are preferred."""
+"""Largest number of hosts that are kept in each minute and each hour; the busiest are preferred."""
 TOTALS_MOST = 20_000
+"""Largest number of hosts whose totals are kept."""
 KEEP_TOTALS_MS = 30 * 86_400_000
 
 _KIND_PLACES = {kind: ERRORS + place for place, kind in enumerate(KINDS)}
@@ -55,7 +59,7 @@ _UNREACHED = tuple(_KIND_PLACES[kind] for kind in ("dns", "connect", "closed", "
 
 
 class Batch(NamedTuple):
-    """What a node counted since the batch before. Its name is (session, number), and later ones are greater."""
+    """The counts of a node since its previous batch. Its key is (session, number), and later keys are greater."""
 
     node: int
     session: int
@@ -64,16 +68,16 @@ class Batch(NamedTuple):
 
 
 class Folded(NamedTuple):
-    """A batch that was added to what is kept."""
+    """A batch that was added to the stored statistics."""
 
     node: int | None
-    """None: of a batch that an older version wrote."""
+    """Id of the node; None for a batch that an older version wrote."""
     at: Instant
     hosts: Sequence[tuple[str, Sequence[int]]]
 
 
 class Counted(NamedTuple):
-    """What was counted of a host in a span of time; without an end it is all there was since."""
+    """The counts of a host in a span of time; without an end, all counts since its begin."""
 
     at: Instant
     span_s: int
@@ -97,7 +101,7 @@ def time_place(took_ms: float) -> int:
 
 
 def answered(figures: list[int], status: int, took_s: float) -> None:
-    """An answer began, so long after its request had left."""
+    """Count a response that began this long after its request had been sent."""
     figures[status_place(status)] += 1
     if status == 429:
         figures[TOO_MANY] += 1
@@ -109,7 +113,7 @@ def answered(figures: list[int], status: int, took_s: float) -> None:
 
 
 def add(sums: list[int], figures: Sequence[int]) -> None:
-    """Places that are not known here are left out, and what a liar counted stays within what can be kept."""
+    """Add a row to sums. Unknown positions are left out, and a node's false count stays within the storable range."""
     for place, count in enumerate(figures[:PLACES]):
         sums[place] = min(sums[place] + count, COUNT_MAX)
 
@@ -126,14 +130,14 @@ def answers(figures: Sequence[int]) -> int:
 
 
 def unreached(figures: Sequence[int]) -> int:
-    """Requests that got no answer for a reason that may lie with the network between node and host."""
+    """Return the number of requests without a response for a reason that may lie with the network in between."""
     return sum(figures[place] for place in _UNREACHED if place < len(figures))
 
 
 def percentile_ms(figures: Sequence[int], part: float) -> float | None:
-    """The time within which this part (0 to 1) of the answers came, as near as its bounds tell; None for none.
+    """Estimate the time within which this part (0 to 1) of the responses came, from the bounds; None without responses.
 
-    Within its bounds it is taken to lie evenly; of what took longer than all of them only the last bound is known.
+    Times are taken to be evenly spread between two bounds; of times above all bounds only the last bound is known.
     """
     times = figures[TIMES:PLACES]
     total = sum(times)

@@ -6,7 +6,7 @@
                                                 repeat even when a wall clock is set back
     12 bits  sequence within the millisecond    what does not fit borrows from the next millisecond
 
-Inside they are integers (narrow keys that append to the B-tree); people see `task-` and sixteen hex digits.
+In the program they are integers (narrow keys that append to the B-tree); people see `task-` and sixteen hex digits.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ _MAX_ID = (1 << 63) - 1
 
 
 class IdSlot(NamedTuple):
+    """A slot of ids as one start of a master holds it."""
+
     slot: int
     until: Instant
-    """The instant up to which ids of this slot may exist; 0 for a slot that was never used."""
+    """Instant up to which ids of this slot may exist; 0 for a slot that was never used."""
 
 
 class IdFactory:
@@ -67,6 +69,7 @@ class IdFactory:
         return self.take(1)[0]
 
     def take(self, count: int) -> list[int]:
+        """Make this many ids, in ascending order."""
         now = self._wall_ms() - EPOCH_MS
         if now > self._last_ms:
             self._last_ms, self._sequence = now, 0
@@ -82,7 +85,7 @@ class IdFactory:
 
 
 def following(first: int, count: int) -> list[int]:
-    """The ids that one `take` gave, from the first of them: so many can be set aside and only one be kept."""
+    """Return the ids that one `take` gave, from the first of them: ids can be reserved by storing only the first."""
     head, sequence = first >> SEQUENCE_BITS, first & (_PER_MS - 1)
     ids = []
     for at in range(sequence, sequence + count):
@@ -92,7 +95,7 @@ def following(first: int, count: int) -> list[int]:
 
 
 def made_at(any_id: int) -> Instant:
-    """When the id was made, by the clock of the master that made it."""
+    """Return the instant at which the id was made, by the clock of the master that made it."""
     return (any_id >> _TIME_SHIFT) + EPOCH_MS
 
 
@@ -117,7 +120,7 @@ def schedule_text(schedule: ScheduleId) -> str:
 
 
 def parse(text: str, prefix: str, *, field: str) -> int:
-    """The integer of `prefix-` and sixteen hex digits; raises InvalidInput with the field named."""
+    """Return the integer of `prefix-` and sixteen hex digits; raises InvalidInput with the field named."""
     head, _, digits = text.partition("-")
     if head == prefix and len(digits) == _HEX_DIGITS and digits.isascii() and digits.isalnum():
         try:

@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 Instant = int
-"""Milliseconds since 1970-01-01T00:00:00Z."""
+"""Number of milliseconds since 1970-01-01T00:00:00Z."""
 LAST: Instant = 253_402_300_799_999
+"""Last instant that can be written as text: the end of the year 9999."""
 
 
 @lru_cache(maxsize=1024)
@@ -20,7 +21,7 @@ def to_text(at: Instant) -> str:
 
 
 def from_text(text: str) -> Instant:
-    """Raises ValueError for text that is no ISO 8601 instant or that leaves out its zone."""
+    """Parse an ISO 8601 instant. Raises ValueError for any other text, and for one without a time zone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as exc:

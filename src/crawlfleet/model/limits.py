@@ -1,4 +1,4 @@
-"""Bounds on what comes in. Everything a stranger can send has one."""
+"""Limits on all input: everything that a caller can send has one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IDEMPOTENCY_KEEP_MS = 24 * 3_600_000
 RESULT_BYTES = 64 << 10
 METRICS_BYTES = 16 << 10
 OUTCOME_BYTES = 8 << 20
-"""Of one outcome as it is sent, with its products: more than the other bounds leave room for."""
+"""Largest size of one outcome as it is sent, with its products: more than the other limits allow in sum."""
 PRODUCT_BYTES = 128 << 10
 PROGRESS_BYTES = 2 << 10
 MESSAGE_CHARS = 2_000

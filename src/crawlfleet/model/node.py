@@ -1,4 +1,4 @@
-"""Nodes: the record, the lease, and what a node measures of itself."""
+"""Nodes: the record with its lease, the description, and the measurements of a node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_CLUSTER = "default"
 
 @dataclass(frozen=True, slots=True)
 class NodeDescription:
-    """What a node says of itself when it joins."""
+    """A node's description of itself when it joins."""
 
     name: str
     description: str = ""
@@ -24,24 +24,34 @@ class NodeDescription:
     ip_address: str = ""
     port: int = 0
     node_type: str = "standard"
+    """Type that tasks may require."""
     region: str = ""
+    """Region that tasks may prefer or require."""
     weight: float = 1.0
+    """Weight of the node for the weighted strategy."""
     slots: int = 1
+    """Number of executions that the node declares it can run at once."""
     task_types: tuple[str, ...] = ()
+    """Task types that the node can run."""
     capabilities: tuple[tuple[str, Capability], ...] = ()
+    """Capabilities by name, sorted."""
     resources: tuple[tuple[str, float], ...] = ()
+    """Amounts of resources by name, sorted."""
     device_id: str | None = None
+    """Id of the device, unique among nodes; None for none."""
     is_pull_only: bool = False
-    """A simple client that heartbeats and pulls: nothing is pushed to it."""
+    """Whether it is a simple client that sends heartbeats and pulls tasks: nothing is pushed to it."""
     lease_ms: int = 9_000
+    """Span for which a renewal holds the lease."""
     machine: str = ""
-    """The machine it runs on: nodes of one machine share what they declare. Empty: it has all of it for itself."""
+    """Machine that the node runs on: nodes of one machine share the resources they declare. Empty for a node that has
+    all of them for itself."""
     egress: str = ""
-    """The address it was seen to come from."""
+    """Address that the node was seen to come from."""
 
     @property
     def address(self) -> str:
-        """Where its requests come from, as far as it is known."""
+        """The address its requests come from, as far as it is known."""
         return self.egress or self.ip_address
 
 
@@ -57,41 +67,56 @@ class Measurement:
     network_out_bps: float = 0.0
     gpu: float | None = None
     running: int = 0
+    """Number of executions that run."""
     error_rate: float = 0.0
-    """The share of its latest executions that failed, for whatever reason: a figure for people, not for its health."""
+    """Share of the latest executions that failed, for whatever reason: a figure for people, not for the node's health.
+    """
     start_latency_s: float = 0.0
+    """Span that executions take to start."""
     ends: tuple[tuple[str, int, int], ...] = ()
-    """By task type, since its agent started: executions whose process survived them, and process deaths."""
+    """Counts by task type since the agent started: executions that their process survived, and process deaths."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
+    """A node as it is stored, with its lease."""
+
     id: NodeId
     description: NodeDescription
     status: NodeStatus
     health: Health = Health.UNKNOWN
     health_details: Mapping[str, Any] = field(default_factory=dict)
     health_at: Instant | None = None
+    """Instant of the last change of health."""
     session: int = 0
+    """Number of the newest session; 0 before the first."""
     is_session_open: bool = False
+    """Whether the newest session is open."""
     renewals: int = 0
+    """Number of renewals of the lease."""
     renewed_at: Instant | None = None
+    """Instant of the last renewal."""
     measurement: Measurement | None = None
+    """Live figures of the last renewal."""
     slots_wanted: int | None = None
+    """Number of slots that a person set; None for the number that the node declares."""
     slots_measured: int | None = None
-    """What the load it measures allows for: counts where slots follow the load."""
+    """Number of slots that the measured load allows; it counts where slots follow the load."""
     follows_load: bool = False
-    """A person wants its slots to follow its load, whatever its cluster says."""
+    """Whether a person wants the slots to follow the load, whatever the cluster's configuration is."""
     drain_by: Instant | None = None
+    """Instant by which the drain of a node in maintenance ends; None when it is not draining."""
     created_at: Instant = 0
     removed_at: Instant | None = None
     granted: int = 0
-    """The newest version of its session's host grants."""
+    """Newest version of the session's host grants."""
     is_departing: bool = False
-    """Its open session said that the node leaves: it is in maintenance until the session ends, and has no slots."""
+    """Whether the open session reported that the node leaves: it is in maintenance until the session ends, and has no
+    slots."""
 
     @property
     def slots(self) -> int:
+        """The number of slots without regard to the load: none while the node leaves, else a person's or its own."""
         if self.is_departing:
             return 0
         return self.description.slots if self.slots_wanted is None else self.slots_wanted
@@ -99,11 +124,13 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
+    """A named set of nodes."""
+
     name: str
     status: ClusterStatus = ClusterStatus.ACTIVE
     description: str = ""
     project: str | None = None
-    """Reserved for this project, when set."""
+    """Project that the cluster is reserved for, when set."""
     created_at: Instant | None = field(default=None, compare=False)
-    """None for the default cluster, which was always there."""
+    """Instant at which the cluster was made; None for the default cluster, which always exists."""
     changed_at: Instant | None = field(default=None, compare=False)

@@ -1,4 +1,4 @@
-"""Parking: a task that waits for something known to last gives its slot back and says what it waits for."""
+"""Parking: a task that waits for something known to last gives its slot back, with the cause of its wait."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from crawlfleet.model.status import Word
 
 
 class ParkCause(Word):
+    """Why a task is parked."""
+
     LATER = 0
-    """Its executor asked for it, in its own words."""
+    """The executor asked for it, in its own words."""
     HOST_BACKOFF = 1
-    """Its target host is left alone by everybody; the subject is the host."""
+    """All nodes leave the target host alone; the subject is the host."""
     DAILY_QUOTA = 2
-    """Its project has nothing left of its day; the subject is the project."""
+    """The project has nothing left of its day; the subject is the project."""
 
 
 class Park(NamedTuple):
-    """What a node asks for. A span: the node's clock is data."""
+    """A node's request to park a task. It gives a span: the node's clock is data."""
 
     span_ms: int
     cause: ParkCause = ParkCause.LATER
@@ -26,13 +28,13 @@ class Park(NamedTuple):
 
 
 class Parking(NamedTuple):
-    """Where a parked task stands, for as long as it is parked."""
+    """The record of a parked task, for as long as it is parked."""
 
     cause: ParkCause
     subject: str
     until: Instant
-    """What it waits for lasts until then. It is ready a little later, as others wait for the same."""
+    """Instant until which the cause lasts. The task is ready a little later, as others wait for the same."""
     times: int
-    """In this round, this one among them."""
+    """Number of times that the task was parked in this round, this one included."""
     message: str
-    """As the node said it."""
+    """Message of the node."""

@@ -1,4 +1,4 @@
-"""Who calls: roles, tokens, and what is written down of what they did."""
+"""Principals: roles, tokens, and the audit log of what callers did."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from crawlfleet.model.status import Word
 
 
 class Role(Word):
-    """The first three are people's, each may do what the one before may. A node acts for itself, an enrol token only
-    lets nodes join."""
+    """The role of a caller. The first three are people's, each may do what the one before may. A node acts for itself,
+    an enrol token only lets nodes join."""
 
     VIEWER = 1
     OPERATOR = 2
@@ -28,19 +28,23 @@ TOKEN_ROLES = (Role.VIEWER, Role.OPERATOR, Role.ADMIN, Role.ENROL)
 
 @dataclass(frozen=True, slots=True)
 class Principal:
+    """An authenticated caller."""
+
     role: Role
     name: str
     token: int | None = None
+    """Id of the token it used; None for a node's secret."""
     node: NodeId | None = None
+    """Id of the node, for the role of a node."""
 
     def is_at_least(self, role: Role) -> bool:
-        """Whether a person's role covers another one; never true for nodes and enrolments."""
+        """Return whether a person's role covers another one; never true for nodes and enrolments."""
         return role <= self.role <= Role.ADMIN
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """A token as people see it: its secret is told once, and only its hash is kept."""
+    """A token as people see it: its secret is shown once, and only its hash is kept."""
 
     id: int
     role: Role
@@ -49,15 +53,15 @@ class TokenRecord:
     created_by: str
     expires_at: Instant | None = None
     uses_left: int | None = None
-    """None: any number."""
+    """Number of uses left; None for any number."""
     last_used_at: Instant | None = None
-    """To the minute."""
+    """Instant of the last use, accurate to the minute."""
     rotated_at: Instant | None = None
     rotated_by: str | None = None
     revoked_at: Instant | None = None
 
     def is_in_force(self, now: Instant) -> bool:
-        """Neither expired nor revoked, though it may be used up."""
+        """Return whether it is neither expired nor revoked, though it may be used up."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
     def is_usable(self, now: Instant) -> bool:
@@ -66,7 +70,7 @@ class TokenRecord:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """Something a person changed, or tried to."""
+    """A change that a person made, or tried to make."""
 
     id: int
     at: Instant

@@ -1,4 +1,4 @@
-"""Products of shops, as their pages show them: a set per project and shop, each known by the id its shop gives it."""
+"""Products of shops, as their pages show them: a set per project and shop, each identified by its shop's own id."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import Word
 
 ProductKey = int
-"""Made of project, shop and id, so that whoever sees a product anew finds its row without looking for it."""
+"""Hash of project, shop and id, so that the row of a product that is seen again is found without a search."""
 
 ID_CHARS = 200
 SHOP_CHARS = 270
@@ -23,74 +23,80 @@ AMOUNT_CHARS = 40
 WORD_CHARS = 40
 ATTRIBUTES_BYTES = 16 << 10
 BATCH_PRODUCTS = 500
-"""That are written at once."""
+"""Largest number of products that are written at once."""
 CHANGES_KEPT = 50
-"""Of one product; older ones are forgotten."""
+"""Number of changes that are kept of one product; older ones are removed."""
 UNSTEADY = frozenset({"rating", "reviews", "sources"})
-"""Attributes that move by themselves: a product is no other for them."""
+"""Attributes that vary by themselves: a difference in them is no change of the product."""
 
 
 class Product(NamedTuple):
-    """As a page shows it, or would if it were still there."""
+    """A product as its page shows it, or would if it still existed."""
 
     shop: str
     id: str
     url: str
     title: str = ""
     price: str | None = None
-    """An exact amount: 1299, 12.50."""
+    """Exact amount, such as 1299 or 12.50."""
     currency: str | None = None
     availability: str | None = None
     attributes: Mapping[str, Any] = {}
     is_gone: bool = False
-    """Its page says that there is no such product any more; nothing else is known then."""
+    """Whether its page reports that the product no longer exists; nothing else is known then."""
 
 
 class ChangeKind(Word):
+    """The kind of a change of a product."""
+
     NEW = 1
     CHANGED = 2
     GONE = 3
     BACK = 4
-    """It was gone, and is there again."""
+    """The product was gone, and is there again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProductRecord:
-    """What is kept of a product."""
+    """A product as it is stored."""
 
     key: ProductKey
     project: str
     product: Product
     hash: str
+    """Hash of the content, by which changes are found."""
     first_seen_at: Instant
     listed_at: Instant
-    """Since when it is there without a break."""
+    """Instant since which the product is listed without a break."""
     changed_at: Instant
     seen_at: Instant
     gone_at: Instant | None
     changes: int
     execution: ExecutionId
-    """That saw it last."""
+    """Id of the execution that saw the product last."""
 
 
 class ProductChange(NamedTuple):
+    """One change of a product."""
+
     number: int
+    """Number of the change among those of the product."""
     at: Instant
     kind: ChangeKind
     fields: Mapping[str, Any]
-    """What it was and what it became, by field."""
+    """Old and new value, by field."""
     execution: ExecutionId
 
 
 class SyncCounts(NamedTuple):
-    """What became of a shop's products since an instant: as sets, before and after."""
+    """The numbers of a shop's products by what changed since an instant: the sets before and after are compared."""
 
     new: int = 0
     changed: int = 0
     gone: int = 0
     unchanged: int = 0
     unsure: int = 0
-    """Not seen since, and not known to be gone."""
+    """Number of products not seen since, and not known to be gone."""
 
 
 def key_of(project: str, shop: str, product_id: str) -> ProductKey:
@@ -104,7 +110,7 @@ def product_text(key: ProductKey) -> str:
 
 
 def content_hash(product: Product) -> str:
-    """Of all that makes it another product to a customer; its address does not."""
+    """Return the hash of everything that makes it another product to a customer; its address does not."""
     steady = {name: value for name, value in product.attributes.items() if name not in UNSTEADY}
     said = (product.title, product.price, product.currency, product.availability, steady)
     return blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""Projects: the share of the fleet each has, and how much of it at most."""
+"""Projects: the fair share of each, and its quotas."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ WEIGHT_DEFAULT = 1.0
 
 
 class OnFull(IntEnum):
-    """What becomes of a new task that its project's running or daily quotas have no room for, and of an execution that
-    the day has nothing left for."""
+    """The policy for a new task that its project's running or daily quotas do not allow, and for an execution for which
+    nothing of the day is left."""
 
     WAIT = 0
     REFUSE = 1
@@ -26,7 +26,7 @@ class OnFull(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """None: no limit. They hold for what is to come: lowering one stops nothing that runs."""
+    """The quotas of a project; None: no limit. They hold for what is to come: lowering one stops nothing that runs."""
 
     waiting: int | None = None
     running: int | None = None
@@ -41,26 +41,29 @@ class Quotas:
 
     @property
     def limits_days(self) -> bool:
-        """What its executions fetch is metered."""
+        """Whether the requests of its executions are metered."""
         return self.pages_per_day is not None or self.bytes_per_day is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project that nobody described has the defaults, and version 0."""
+    """A project. One that was never configured has the defaults, and version 0."""
 
     name: str
     weight: float = WEIGHT_DEFAULT
+    """Weight of the project for its fair share."""
     quotas: Quotas = Quotas()
     on_full: OnFull = OnFull.WAIT
     version: int = 0
+    """Number of the configuration's version."""
     fence: int = 0
-    """Another one whenever the leader must look again before it places more: new quotas, an assignment by hand."""
+    """Number that changes whenever the leader must read the project again before it places more: new quotas, an
+    assignment by hand."""
     changed_at: Instant | None = None
 
     @property
     def limits_submits(self) -> bool:
-        """A submit may be refused for its quotas."""
+        """Whether a submission may be refused because of its quotas."""
         quotas = self.quotas
         is_strict = self.on_full is OnFull.REFUSE
         return quotas.waiting is not None or (is_strict and (quotas.limits_running or quotas.limits_days))
@@ -68,10 +71,11 @@ class Project:
 
 @dataclass(slots=True)
 class Use:
-    """What the tasks of a project hold on nodes."""
+    """The slots and resources that the tasks of a project hold on nodes."""
 
     running: int = 0
     reserved: dict[str, float] = field(default_factory=dict)
+    """Reserved amounts by resource."""
 
     def add(self, requirement: Requirement, count: int = 1) -> None:
         self.running += count

@@ -1,4 +1,4 @@
-"""How the proxies of a node's pools do, as far as its crawls have used them."""
+"""The health of the proxies of a node's pools, as far as its crawls have used them."""
 
 from __future__ import annotations
 
@@ -9,30 +9,35 @@ from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 
 PROXIES_MAX = 2_000
-"""Of one node; of more, those with failures come first."""
+"""Largest number of proxies that one node reports; of more, those with failures come first."""
 
 
 class ProxyHealth(NamedTuple):
+    """The health of one proxy of a pool."""
+
     pool: str
     proxy: str
     """Host and port; user and password are known to the node alone."""
     uses: int = 0
+    """Number of requests sent by the proxy."""
     failures: int = 0
-    """In a row."""
+    """Number of failures in a row."""
     down_for_ms: int = 0
-    """How long it is still left out; 0: it is used."""
+    """Span for which the proxy is still left out; 0 when it is used."""
     latency_ms: int = 0
     last_failure: str = ""
 
 
 class NodeProxies(NamedTuple):
+    """A node's report on its proxies."""
+
     node: NodeId
     proxies: tuple[ProxyHealth, ...]
     reported_at: Instant
 
 
 def merge_health(processes: Iterable[Mapping[tuple[str, str], ProxyHealth]]) -> list[ProxyHealth]:
-    """The health of each proxy over the processes of a node, each of which knows only its own requests.
+    """Merge the health of each proxy over the processes of a node, each of which knows only its own requests.
 
     A proxy is down only while every process that has used it leaves it out.
     """

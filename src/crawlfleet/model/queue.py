@@ -1,4 +1,4 @@
-"""Queues: what tasks stand in until they are placed."""
+"""Queues: named lines in which tasks wait until they are placed."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 
 class Queue(NamedTuple):
-    """One that nobody touched is open, and first in first out."""
+    """A queue. One that was never changed is open, and first in first out."""
 
     name: str
     is_paused: bool = False
     is_lifo: bool = False
-    """Last in, first out: what came last is placed first."""
+    """Whether the order is last in, first out: the newest task is placed first."""
 
     @property
     def order(self) -> str:

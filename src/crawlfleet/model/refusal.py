@@ -1,4 +1,4 @@
-"""Answers to the items of a batch. A bad item is answered; its neighbours go on."""
+"""Refusals: the answers to bad items of a batch. A bad item is answered; the other items are processed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Code(StrEnum):
-    """Stable: clients may branch on these words."""
+    """The code of a refusal. Stable: clients may branch on these words."""
 
     INVALID_INPUT = "invalid_input"
     TOO_LARGE = "too_large"
@@ -35,6 +35,10 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
+    """The answer to a refused item."""
+
     code: Code
     detail: str
+    """Explanation for people."""
     field: str | None = None
+    """Name of the field that is wrong."""

@@ -1,8 +1,8 @@
-"""What a task asks of a node, interned into few classes, and the lanes ready tasks stand in.
+"""Requirements of tasks, interned into few classes, and the lanes that ready tasks stand in.
 
-A *requirement* is everything placement looks at; tasks that ask for the same share one, so that placement works per
-class and not per task. A *lane* is a queue of tasks that are alike to the scheduler: same queue, requirement, project
-and priority. Both are named by a hash of what they say, so that every master gives the same one the same name.
+A *requirement* is everything placement looks at; tasks with equal requirements share one, so that placement works per
+class and not per task. A *lane* is a line of tasks that are equal for the scheduler: same queue, requirement, project
+and priority. The id of both is a hash of their content, so that every master gives the same one the same id.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from crawlfleet.model.limits import PREEMPTIBLE_RANK_MAX, PRIORITY_MAX
 LaneId = int
 RequirementId = int
 Capability = float | tuple[str, ...]
+"""Value of a capability: a number, or a set of words."""
 
 _ALIASES = {"cpu_cores": ("cpu", 1.0), "memory_gb": ("memory_mb", 1024.0)}
 _LATER = {"subjects", "preemptible", "categories"}
@@ -27,29 +28,37 @@ _LATER = {"subjects", "preemptible", "categories"}
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
+    """Everything of a task that placement looks at."""
+
     task_type: str
     cluster: str | None = None
     node_type: str | None = None
     strategy: str | None = None
     target_region: str | None = None
+    """Region that the task prefers."""
     require_region: bool = False
+    """Whether only nodes of the target region are feasible."""
     capabilities: tuple[tuple[str, Capability], ...] = ()
     resources: tuple[tuple[str, float], ...] = ()
     subjects: tuple[Subject, ...] = ()
-    """What the work is about; only for strategies that look at it, as every new subject is a class of its own."""
+    """Subjects of the work; only for strategies that use them, as every new subject is a class of its own."""
     preemptible: bool = False
-    """Asks nothing of a node: it may be stopped, at no cost, to make room for what is more important."""
+    """Whether the task may be stopped, at no cost, so that a more important one gets its slot; this requires nothing of
+    a node."""
     categories: tuple[str, ...] = ()
+    """Categories of the task; a node that names categories gets only tasks of one of these."""
 
     @property
     def id(self) -> RequirementId:
-        # Without what came later the name is the one it had before: stored lanes stay what they are.
+        # Without the fields that were added later the id is the one it had before: stored lanes stay what they are.
         said = asdict(self)
         return _name_of({name: value for name, value in said.items() if value or name not in _LATER})
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
+    """The ready tasks that are equal for the scheduler."""
+
     id: LaneId
     queue: str
     project: str
@@ -65,16 +74,17 @@ class Lane:
 
     @property
     def highest_rank(self) -> int:
-        """How far age lifts its tasks. What says of itself that it can wait never comes level with the most urgent:
-        stopped for them, it would be the older one and get its place back before they do."""
+        """The highest rank to which age lifts its tasks. A preemptible task never reaches the rank of the most urgent:
+        stopped for them, it would be the older one and get its slot back before they do."""
         return max(self.priority, PREEMPTIBLE_RANK_MAX) if self.requirement.preemptible else PRIORITY_MAX
 
     def at_priority(self, priority: int) -> Lane:
+        """Return the lane that differs from this one in its priority."""
         return Lane.of(self.queue, self.project, priority, self.requirement)
 
 
 def canonical_resources(asked: Mapping[str, float]) -> dict[str, float]:
-    """Resources under their one name: `cpu_cores` is `cpu`, `memory_gb` is 1024 `memory_mb`."""
+    """Return resources under their one name: `cpu_cores` is `cpu`, `memory_gb` is 1024 `memory_mb`."""
     resources: dict[str, float] = {}
     for name, amount in asked.items():
         canonical, factor = _ALIASES.get(name, (name, 1.0))
@@ -83,12 +93,12 @@ def canonical_resources(asked: Mapping[str, float]) -> dict[str, float]:
 
 
 def bucketed(resources: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    """Rounded up, so that classes stay few and a reservation never falls short of what was asked."""
+    """Round amounts up, so that classes stay few and a reservation is never less than what was asked."""
     return tuple(sorted((name, _round_up(name, amount)) for name, amount in resources.items() if amount > 0))
 
 
 def canonical_capabilities(asked: Mapping[str, Any]) -> tuple[tuple[str, Capability], ...]:
-    """A number asks for at least that much, a list (or one word) for a superset; true is 1."""
+    """Normalize capabilities: a number requires at least that much, a list (or one word) a superset; true is 1."""
     return tuple(sorted((name, _capability(value)) for name, value in asked.items()))
 
 

@@ -1,4 +1,4 @@
-"""Schedules: a task kept as a template, and when it is submitted. Nominal instants are whole seconds, in UTC."""
+"""Schedules: a task kept as a template, with its timing. Nominal instants are whole seconds, in UTC."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_ZONE = "UTC"
 
 
 class CatchUp(Word):
-    """What becomes of ticks that nobody could fire at their time."""
+    """The policy for ticks that no leader could fire at their time."""
 
     SKIP = 0
     ONE = 1
@@ -22,7 +22,7 @@ class CatchUp(Word):
 
 
 class Overlap(Word):
-    """What a tick does while the task of an earlier one has not ended."""
+    """The policy for a tick while the task of an earlier one has not ended."""
 
     ALLOW = 0
     SKIP = 1
@@ -31,17 +31,19 @@ class Overlap(Word):
 
 
 class TickStatus(Word):
+    """The result of a tick."""
+
     FIRED = 0
     SKIPPED = 1
     REFUSED = 2
-    """Its task could not be submitted any more."""
+    """The task of the tick could no longer be submitted."""
     BY_HAND = 3
-    """A person's run, at a time of its own."""
+    """A run by a person, at a time of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One of `at`, `every_s` and `cron`, within `starts_at` and `ends_at`."""
+    """The timing of a schedule: one of `at`, `every_s` and `cron`, within `starts_at` and `ends_at`."""
 
     at: Instant | None = None
     every_s: int | None = None
@@ -50,19 +52,22 @@ class Timing:
     starts_at: Instant | None = None
     ends_at: Instant | None = None
     jitter_s: int = 0
+    """Longest random delay of a tick."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
+    """A schedule as it is stored."""
+
     id: ScheduleId
     name: str | None
     project: str
     task_type: str
     task: bytes
-    """The template: the body of a task, in JSON."""
+    """Template of the task: its body, as JSON."""
     timing: Timing
     anchor_at: Instant
-    """From where `every_s` counts, so that it does not drift."""
+    """Instant from which `every_s` counts, so that it does not drift."""
     catch_up: CatchUp
     overlap: Overlap
     is_paused: bool
@@ -70,45 +75,50 @@ class Schedule:
     created_by: str
     changed_at: Instant
     fired_until: Instant
-    """Every tick up to here has had its turn; this never goes back, whatever a wall clock does."""
+    """Instant up to which every tick was processed; it never goes back, whatever a wall clock does."""
     next_at: Instant | None
-    """The first tick after it; None when there is none, or while it is paused."""
+    """First tick after `fired_until`; None when there is none, or while the schedule is paused."""
     due_at: Instant | None
-    """When that one fires: its instant and its jitter."""
+    """Instant at which that tick fires: its nominal instant and its jitter."""
     held_at: Instant | None = None
-    """A tick that waits for the task of an earlier one to end."""
+    """Tick that waits for the task of an earlier one to end."""
     held_for: TaskId | None = None
-    """That task."""
+    """Id of the task that the held tick waits for."""
     recent: tuple[TaskId, ...] = ()
-    """Tasks it made that may not have ended, newest last."""
+    """Ids of tasks it made that may not have ended, newest last."""
     last_error: str | None = None
     revision: int = 1
-    """Counts every change: what was decided on an older one is not written."""
+    """Number that counts every change: a decision based on an older revision is not written."""
 
     @property
     def is_ended(self) -> bool:
-        """No tick is left."""
+        """Whether no tick is left."""
         return self.next_at is None and self.held_at is None and not self.is_paused
 
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """What became of one nominal instant of a schedule."""
+    """The record of one nominal instant of a schedule."""
 
     schedule: ScheduleId
     at: Instant
     status: TickStatus
     task: TaskId | None
     made_at: Instant
+    """Instant at which the record was written."""
     reason: str | None = None
 
 
 class Plan(NamedTuple):
-    """What to do with a schedule that is due."""
+    """The decision about a schedule that is due."""
 
     ticks: Sequence[Instant]
+    """Ticks that fire."""
     missed: tuple[Instant, Instant] | None
-    """The first and the last tick that are left out."""
+    """First and last tick that are left out."""
     fired_until: Instant
+    """New value of `Schedule.fired_until`."""
     next_at: Instant | None
+    """New value of `Schedule.next_at`."""
     due_at: Instant | None
+    """New value of `Schedule.due_at`."""

@@ -19,13 +19,15 @@ class Word(IntEnum):
 
     @classmethod
     def of_word(cls, word: str) -> Self:
-        """Raises KeyError for a word that is none."""
+        """Return the member of a word. Raises KeyError for an unknown word."""
         if word != word.lower():
             raise KeyError(word)
         return cls[word.upper()]
 
 
 class TaskStatus(Word):
+    """The status of a task."""
+
     PENDING = 0
     WAITING = 1
     ASSIGNED = 2
@@ -42,12 +44,12 @@ class TaskStatus(Word):
 
     @property
     def is_held(self) -> bool:
-        """On a node, under an execution."""
+        """Whether a node holds the task under an execution."""
         return self in (TaskStatus.ASSIGNED, TaskStatus.PROCESSING)
 
 
 class ExecutionStatus(Word):
-    """How an execution ended. While it lives it is shown as its task's status."""
+    """The status in which an execution ended. While it is live it is shown with its task's status."""
 
     COMPLETED = 1
     FAILED = 2
@@ -60,6 +62,8 @@ class ExecutionStatus(Word):
 
 
 class NodeStatus(Word):
+    """The status of a node."""
+
     PENDING = 0
     ONLINE = 1
     MAINTENANCE = 2
@@ -68,6 +72,8 @@ class NodeStatus(Word):
 
 
 class Health(Word):
+    """The judgement of a node's health from its measurements."""
+
     UNKNOWN = 0
     HEALTHY = 1
     DEGRADED = 2
@@ -75,13 +81,15 @@ class Health(Word):
 
 
 class ClusterStatus(Word):
+    """The status of a cluster."""
+
     ACTIVE = 0
     INACTIVE = 1
     MAINTENANCE = 2
 
 
 class Recall(Word):
-    """Why a node is asked to stop an execution."""
+    """The reason of a recall, which orders a node to stop an execution."""
 
     NONE = 0
     CANCEL = 1
@@ -91,6 +99,8 @@ class Recall(Word):
 
 
 class ErrorClass(Word):
+    """The class of an execution's error."""
+
     NETWORK = 1
     HTTP = 2
     BLOCKED = 3
@@ -118,19 +128,20 @@ TRANSITIONS: dict[TaskStatus, frozenset[TaskStatus]] = {
 }
 
 REOPENED = frozenset({_S.PENDING, _S.WAITING})
-"""Where the next round of a final task may begin."""
+"""Statuses in which the next round of a final task may begin."""
 
 
 ENDED_UNRUN = frozenset({_S.COMPLETED, _S.FAILED})
-"""Where a waiting step of a flow may end without an execution: one that only gathers what its items gave, or whose
-input cannot be had."""
+"""Statuses in which a waiting step of a flow may end without an execution: a step that only collects the results of its
+items, or whose input is not available."""
 
 
 def is_legal(have: TaskStatus, want: TaskStatus, *, is_unrun: bool = False) -> bool:
+    """Return whether the table allows the transition; `is_unrun`: for a step of a flow without an execution."""
     return want in TRANSITIONS[have] or (is_unrun and have is _S.WAITING and want in ENDED_UNRUN)
 
 
 LIVE_STATUSES = tuple(status for status in TaskStatus if not status.is_final)
 FINAL_STATUSES = tuple(status for status in TaskStatus if status.is_final)
 WAITING_STATUSES = (_S.PENDING, _S.WAITING, _S.RETRYING)
-"""Statuses of live tasks on no node: what the limits on waiting tasks count."""
+"""Statuses of live tasks on no node: those that the limits on waiting tasks count."""

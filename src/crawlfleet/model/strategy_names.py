@@ -1,4 +1,4 @@
-"""Names of the built-in placement strategies: what settings and requests may say.
+"""Names of the built-in placement strategies, as settings and requests use them.
 
 `scheduling.placement.strategies` holds the strategy of each name.
 """

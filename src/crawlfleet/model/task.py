@@ -1,4 +1,4 @@
-"""Tasks: the live row that moves, the final row that stays, and the record people read."""
+"""Tasks: the live row that changes, the final row that stays, and the record people read."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.requirement import LaneId
 from crawlfleet.model.status import Recall, TaskStatus
 
-# Looking a member up costs as much as making the row it is in.
+# Looking an enum member up costs as much as making the row it is in.
 _NO_RECALL = Recall.NONE
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
+    """The retry policy of a task: how often it is retried, and after which back-off."""
+
     max_retries: int = 3
     base_delay_s: float = 2.0
+    """Back-off before the first retry."""
     max_delay_s: float = 300.0
+    """Longest back-off."""
 
 
 class LiveTask(NamedTuple):
@@ -27,26 +31,39 @@ class LiveTask(NamedTuple):
 
     id: TaskId
     status: TaskStatus
+    """Status of the task, never a final one in the store."""
     lane: LaneId
+    """Id of the lane: queue, project, priority and requirement of the task."""
     round: int
+    """Number of the round, from 1 on; a person's retry begins the next one."""
     retries: int
-    """Retries used in this round: what the user's policy counts."""
+    """Number of retries used in this round, which the user's retry policy limits."""
     losses: int
-    """Executions lost with their node or their shared process: they cost no retry."""
+    """Number of executions lost with their node or their shared process: they cost no retry."""
     deaths: int
-    """Deaths alone in a process of its own: three make it poison."""
+    """Number of deaths in an isolated process: three make the task poison."""
     waits: int
-    """Parents that have not completed yet."""
+    """Number of parents that have not completed yet."""
     due_at: Instant | None
+    """Instant before which a waiting or retrying task is not ready; None for none."""
     timeout_s: int
+    """Longest duration of one execution."""
     recall: Recall
+    """Reason for which the node is ordered to stop the execution; NONE without an order."""
     node: NodeId = 0
+    """Id of the node that holds the task."""
     session: int = 0
+    """Number of the node's session that holds the task."""
     execution: ExecutionId = 0
+    """Id of the live execution, which is the fence of its reports."""
     assigned_at: Instant | None = None
+    """Instant at which the live execution was assigned."""
     started_at: Instant | None = None
+    """Instant at which the live execution started; None until its node reports it."""
     deadline_at: Instant | None = None
+    """Hard deadline of the live execution, after which it is recalled."""
     group: GroupId | None = None
+    """Id of the group that the task is a member of."""
 
     @classmethod
     def new(
@@ -61,7 +78,7 @@ class LiveTask(NamedTuple):
         due_at: Instant | None = None,
         group: GroupId | None = None,
     ) -> LiveTask:
-        """The first row of a task's round: on no node, nothing used up yet."""
+        """Make the first row of a task's round: on no node, nothing used up yet."""
         return cls(
             id=id,
             status=status,
@@ -78,7 +95,7 @@ class LiveTask(NamedTuple):
         )
 
     def unheld(self, status: TaskStatus, **changes: object) -> LiveTask:
-        """This row off its node."""
+        """Return this row without a node."""
         return self._replace(
             status=status,
             recall=Recall.NONE,
@@ -97,23 +114,37 @@ class FinalTask(NamedTuple):
 
     id: TaskId
     status: TaskStatus
+    """Final status of the task."""
     lane: LaneId
+    """Id of the lane: queue, project, priority and requirement of the task."""
     round: int
+    """Number of the round that ended."""
     retries: int
+    """Number of retries used in the round."""
     losses: int
+    """Number of executions of the round lost with their node or their shared process."""
     deaths: int
+    """Number of deaths in an isolated process in the round."""
     timeout_s: int
+    """Longest duration of one execution."""
     node: NodeId
+    """Id of the node of the last execution; 0 when no node held the task at its end."""
     execution: ExecutionId
+    """Id of the last execution; 0 when no node held the task at its end."""
     assigned_at: Instant | None
+    """Instant at which the last execution was assigned."""
     started_at: Instant | None
+    """Instant at which the last execution started."""
     ended_at: Instant
+    """Instant at which the task became final."""
     reason: str | None
+    """Reason of the end, for people."""
     group: GroupId | None = None
+    """Id of the group that the task is a member of."""
 
     @classmethod
     def of(cls, task: LiveTask, reason: str | None, now: Instant) -> FinalTask:
-        """The final row of a task that ended as this row says."""
+        """Make the final row of a task that ended with the status of this live row."""
         return cls(
             id=task.id,
             status=task.status,
@@ -135,18 +166,21 @@ class FinalTask(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """Everything about one task, for people."""
+    """Everything about one task, for people. Fields of both kinds of rows are documented there."""
 
     id: TaskId
     project: str
     workflow: str | None
+    """Workflow that the submitter named; None for none."""
     name: str | None
     task_type: str
     queue: str
     priority: int
     created_at: Instant
     parameters: bytes
+    """Parameters of the task, as JSON."""
     spec: bytes | None
+    """Further fields of the task, as JSON; None for none."""
     status: TaskStatus
     round: int
     retries: int
@@ -157,7 +191,9 @@ class TaskRecord:
     timeout_s: int
     recall: Recall
     node: NodeId | None
+    """Id of the node that holds the task or held it last."""
     execution: ExecutionId | None
+    """Id of the live or last execution."""
     assigned_at: Instant | None
     started_at: Instant | None
     ended_at: Instant | None
@@ -168,18 +204,25 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
+    """A task that ended as failed or timeout, kept for a person to replay or drop."""
+
     task: TaskId
     round: int
     project: str
     task_type: str
     cause: str
+    """Error message without numbers and ids, by which dead letters are counted together."""
     failure: Failure | None
     buried_at: Instant
+    """Instant at which the task became a dead letter."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterGroup:
+    """The dead letters of one cause."""
+
     cause: str
     count: int
     newest_at: Instant
     example: TaskId
+    """Id of one of these tasks."""

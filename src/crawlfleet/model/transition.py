@@ -1,4 +1,4 @@
-"""A step: what one transition does to one task. Decided by pure code, written by the store as it stands."""
+"""Transitions: the effect of one transition on one task. Decided by pure code, written unchanged by the store."""
 
 from __future__ import annotations
 
@@ -16,23 +16,28 @@ from crawlfleet.model.task import LiveTask, RetryPolicy
 
 
 class Step(NamedTuple):
+    """The effect of one transition on one task."""
+
     after: LiveTask
-    """With a final status the task leaves the live table."""
+    """Row after the transition; with a final status the task leaves the live table."""
     kind: Kind
+    """Kind of the event that records the transition."""
     ended: ExecutionStatus | None = None
-    """How the execution it was held under ended; None when there was none or it goes on."""
+    """Status in which the execution that held the task ended; None when there was none or it continues."""
     failure: Failure | None = None
     result: bytes | None = None
     metrics: bytes | None = None
     reason: str | None = None
     is_dead_letter: bool = False
+    """Whether the task becomes a dead letter."""
     started_at: Instant | None = None
-    """When the execution started, by the word of its node, where nobody had said so before."""
+    """Instant at which the execution started, as its node reports it, where that was not known before."""
     parking: Parking | None = None
-    """What it waits for from now on."""
+    """Record of what the task waits for from now on, when it is parked."""
     used: Amounts | None = None
-    """What the execution used of its project's day, where it says so."""
+    """Amounts that the execution used of its project's day, where it reports them."""
 
 
 Decide = Callable[[LiveTask, RetryPolicy], Step | Refusal]
-"""Applied inside the store's transaction to a row nobody else can change meanwhile. Must be pure."""
+"""Decision about a transition, called inside the store's transaction with a row that is locked against other changes.
+Must be pure."""

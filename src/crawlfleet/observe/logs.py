@@ -1,4 +1,4 @@
-"""Structured logs on standard error: one line an event, in colour for people or in JSON for machines."""
+"""Structured logs on standard error: one line per event, in colour for people or in JSON for machines."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ FORMATS = ("auto", "console", "json")
 
 
 def configure_logs(level: str = "info", style: str = "auto") -> None:
-    """`auto` is for people when standard error is a terminal, JSON otherwise."""
+    """Configure logging. `auto` is the format for people if standard error is a terminal, and JSON otherwise."""
     is_json = style == "json" or (style == "auto" and not sys.stderr.isatty())
     rendered: Any = (
         structlog.processors.JSONRenderer()
         if is_json
         else structlog.dev.ConsoleRenderer(exception_formatter=_write_traceback)
     )
-    # JSON escapes what a terminal would obey; text for people is escaped here.
+    # JSON escapes control characters of a terminal; text for people is escaped here.
     shown: list[Any] = [structlog.processors.format_exc_info] if is_json else [_escape_values]
     structlog.configure(
         processors=[
@@ -38,14 +38,15 @@ def configure_logs(level: str = "info", style: str = "auto") -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
-    # Libraries that log by the standard way: only what is worth a look.
+    # Libraries that use the standard logging module: warnings and errors only.
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_EscapingFormatter("%(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
 
 
 def _escape_values(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A processor of structlog: names and messages from elsewhere do not steer the terminal that shows the log."""
+    """Escape the values of an event, as a structlog processor, so that foreign names and messages cannot control the
+    terminal that shows the log."""
     return {key: escape_line(value) if isinstance(value, str) else value for key, value in event.items()}
 
 
@@ -56,7 +57,7 @@ def _write_traceback(stream: TextIO, exc_info: structlog.typing.ExcInfo) -> None
 
 
 class _EscapingFormatter(logging.Formatter):
-    """For lines of libraries, which quote what callers sent."""
+    """Escapes the log lines of libraries, which quote what callers sent."""
 
     def format(self, record: logging.LogRecord) -> str:
         return escape_controls(super().format(record))

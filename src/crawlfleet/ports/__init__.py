@@ -1,1 +1,1 @@
-"""What control needs from the outside: small protocols, the contract in the docstring."""
+"""Ports: the protocols through which control uses the outside; each docstring is a contract."""

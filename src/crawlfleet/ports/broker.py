@@ -1,7 +1,7 @@
-"""The broker: hints. Anything in it may be lost, doubled or reordered; the worst that follows is a short delay.
+"""The broker passes hints between masters. A hint may be lost, doubled or reordered; that costs a short delay at most.
 
-Behind every wait for a hint stands a poll of the store of at most a second, and all of it can be rebuilt from there.
-Nothing here raises for a broker that is away: an answer is then empty, a hint is dropped.
+Every wait for a hint is backed by a poll of the store, at most one second apart, and the whole broker can be rebuilt
+from the store. No method here raises when the broker is unavailable: the answer is then empty, and a hint is dropped.
 """
 
 from __future__ import annotations
@@ -14,80 +14,86 @@ from crawlfleet.model.node import Measurement
 from crawlfleet.model.requirement import LaneId
 
 LEADER = "leader"
-"""Signal: there may be something to place."""
+"""Topic of the signal that there may be something to place."""
 LOOK = "leader:look"
-"""Signal, sent with LEADER: queues or nodes have changed, so look at the store before placing anything more."""
+"""Topic, sent with LEADER, of the signal that queues or nodes changed: the leader reads the store before it places."""
 SCHEDULES = "schedules"
-"""Signal: schedules have changed, so the next tick may be another one."""
+"""Topic of the signal that schedules have changed, so the next tick may be another one."""
 GRANTS = "leader:grants"
-"""Signal: nodes or people have said something of target hosts."""
+"""Topic of the signal that nodes or people have reported something about target hosts."""
 ENDS = "ends"
-"""Signal: a task may have ended."""
+"""Topic of the signal that a task may have ended."""
 
 
 def node_topic(node: NodeId) -> str:
-    """Signal: a node has something to hear."""
+    """Name the topic of the signal that the master has something for this node."""
     return f"node:{node}"
 
 
 class Window(NamedTuple):
+    """The known ready tasks of one lane in the ready index, in brief."""
+
     lane: LaneId
     head: TaskId
+    """Id of the oldest task in the window, 0 for an empty window."""
     size: int
+    """Number of tasks in the window."""
     is_deep: bool
-    """The store may have more than the window shows."""
+    """Whether the store may have more ready tasks of the lane than the window shows."""
 
 
 class ReadyIndex(Protocol):
-    """Bounded windows over the lanes of ready tasks, oldest first. Masters offer, the leader takes.
+    """Bounded windows over the lanes of ready tasks, oldest first. Masters offer tasks, the leader takes them.
 
-    To the index an id is a number, and the smallest is the oldest: negated ids stand in it newest first.
+    The index treats an id as a number, and the smallest is the oldest: with negated ids it is ordered newest first.
     """
 
     async def offer(self, ready: Mapping[LaneId, Sequence[TaskId]]) -> None:
-        """Newly ready tasks. A full window keeps its oldest, drops the rest and becomes deep."""
+        """Add newly ready tasks. A full window keeps its oldest tasks, drops the rest and becomes deep."""
         ...
 
     async def windows(self) -> list[Window]:
-        """Windows that hold something, or that are deep and should be refilled (head 0)."""
+        """Return the windows that hold tasks, and those that are deep and should be refilled (head 0)."""
         ...
 
     async def changed(self) -> list[Window]:
-        """Those that are not as they were when this was asked last; one that is gone is empty and not deep. For the
-        leader alone. A hint like everything here: what was missed, `windows` shows."""
+        """Return the windows that changed since the last call; a window that is gone is empty and not deep.
+
+        Only the leader calls this. The answer is a hint like everything here: `windows` shows what was missed.
+        """
         ...
 
     async def take(self, wants: Mapping[LaneId, int]) -> dict[LaneId, list[TaskId]]:
-        """Take the oldest out of their windows."""
+        """Remove the oldest tasks from their windows and return them."""
         ...
 
     async def refill(self, lane: LaneId, heads: Sequence[TaskId], is_deep: bool) -> None:
-        """What the store has at the head of the lane, without what was taken meanwhile."""
+        """Replace a window by the head of its lane in the store, without the tasks that were taken meanwhile."""
         ...
 
     async def discard(self, tasks: Sequence[tuple[LaneId, TaskId]]) -> None:
-        """No longer ready."""
+        """Remove tasks that are no longer ready."""
         ...
 
     async def drop(self, lanes: Sequence[LaneId]) -> None:
-        """Forget their windows."""
+        """Remove the windows of these lanes."""
         ...
 
     async def clear(self) -> None: ...
 
 
 class Signals(Protocol):
-    """Wake-ups by topic. A signal sent while nobody waits is kept for the next wait."""
+    """Wake-ups by topic. A signal that is sent while no caller waits is kept for the next wait."""
 
     async def wake(self, topics: Sequence[str]) -> None: ...
 
     async def wait(self, topic: str, timeout_s: float) -> bool:
-        """True when woken, False after the timeout. One signal wakes everybody who waits."""
+        """Wait for a signal: True when woken, False after the timeout. One signal wakes all callers that wait."""
         ...
 
 
 class FreedFeed(Protocol):
-    """Slots that became free on any master, for the leader's ledger. Bounded; losing some is found by reconciling."""
+    """Slots freed on any master, for the leader's slot ledger. Bounded: reconciliation finds those that were lost."""
 
     async def post(self, freed: Sequence[tuple[NodeId, ExecutionId]]) -> None: ...
 
@@ -95,7 +101,7 @@ class FreedFeed(Protocol):
 
 
 class EventFan(Protocol):
-    """How far the event log goes, for whoever listens now: the events themselves are read from it."""
+    """The number of the newest event, for current listeners: they read the events themselves from the event log."""
 
     async def announce(self, number: int) -> None: ...
 
@@ -103,7 +109,7 @@ class EventFan(Protocol):
 
 
 class LiveBoard(Protocol):
-    """The newest measurement of each node, for screens and scores."""
+    """The newest measurement of each node, for the web interface and for placement scores."""
 
     async def put(self, node: NodeId, measurement: Measurement) -> None: ...
 
@@ -111,17 +117,21 @@ class LiveBoard(Protocol):
 
 
 class ProgressBoard(Protocol):
-    """How far running executions are, as their nodes told it last: for screens. Bounded; those of executions that have
-    ended are pushed out by others."""
+    """The progress of running executions as their nodes last reported it, for the web interface.
+
+    The board is bounded; entries of executions that have ended are displaced by new ones.
+    """
 
     async def put(self, told: Mapping[ExecutionId, bytes]) -> None:
-        """Figures in JSON."""
+        """Store the progress figures of executions, each as JSON."""
         ...
 
     async def of(self, executions: Sequence[ExecutionId]) -> Mapping[ExecutionId, bytes]: ...
 
 
 class Broker(Protocol):
+    """All parts of the broker, as a master uses it."""
+
     @property
     def ready(self) -> ReadyIndex: ...
 
@@ -142,11 +152,11 @@ class Broker(Protocol):
 
     @property
     def trouble(self) -> str | None:
-        """For people: what is wrong with it; None while it does its work."""
+        """Describe for people what is wrong with the broker; None while it works."""
         ...
 
     async def generation(self) -> str:
-        """Changes when the broker was emptied: the leader then rebuilds."""
+        """Return a text that changes when the broker was emptied: the leader then rebuilds its content."""
         ...
 
     async def close(self) -> None: ...

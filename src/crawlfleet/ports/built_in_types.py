@@ -19,23 +19,24 @@ class ShopTypes:
     search_keywords: str
     full_sync: str
     visit_parameters: Sequence[str]
-    """Parameters of every type that visits pages."""
+    """Names of the parameters of every type that visits pages."""
     crawl_parameters: Sequence[str]
-    """Parameters of the types that follow links."""
+    """Names of the parameters of the types that follow links."""
     default_batch_size: int
+    """Number of products in one batch where the task gives none."""
 
 
 class CrawlSeeds(NamedTuple):
-    """What a crawl over many nodes begins with."""
+    """The first URLs, limits and parameters of a crawl over many nodes."""
 
     limits: CrawlLimits
     urls: Sequence[CrawlUrl]
     parameters: Mapping[str, Any]
-    """The parameters of each member."""
+    """The parameters of each member's task."""
 
 
 class CrawlEngine(Protocol):
-    """The crawl engine of this release: it reads the parameters of crawls and adds up what their members counted."""
+    """The crawl engine of this release: it checks the parameters of crawls and adds up the counts of their members."""
 
     @property
     def task_type(self) -> str: ...
@@ -44,15 +45,15 @@ class CrawlEngine(Protocol):
     def schema(self) -> Mapping[str, Any]: ...
 
     def problems(self, parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-        """What is wrong with parameters that fit the schema: path and detail of each."""
+        """Return the problems of parameters that fit the schema: path and detail of each."""
         ...
 
     def seeds(self, parameters: Mapping[str, Any], members: int) -> CrawlSeeds:
-        """Of parameters without problems. Raises InvalidInput with the parameter as its field."""
+        """Read the seeds from parameters without problems. Raises InvalidInput with the parameter as its field."""
         ...
 
     def merge_field_counts(self, reports: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
-        """What each field found, added up over the reports of members."""
+        """Add up, over the reports of members, what each extracted field matched."""
         ...
 
     def never_matched_note(self, paths: Sequence[str], pages: int) -> str: ...

@@ -1,8 +1,8 @@
-"""What executions leave behind: items, log lines and archived answers, in numbered chunks.
+"""The output of executions, stored in numbered chunks: items, log lines and archived responses.
 
 A chunk belongs to one execution and is a whole number of lines of JSON, or of records of WARC, each compressed by
-itself. Chunks are written while the execution runs and
-count only once its outcome was accepted: what a failed attempt left is there to be looked at, and nothing else.
+itself. Chunks are written while the execution runs and count only once its outcome was accepted: the chunks of a failed
+execution can be inspected, and are used for nothing else.
 """
 
 from __future__ import annotations
@@ -15,49 +15,50 @@ from crawlfleet.model.ids import ExecutionId, TaskId
 ChunkKind = Literal["items", "log", "warc"]
 
 CHUNK_BYTES = 8 << 20
-"""The largest chunk, as JSON lines or as compressed records."""
+"""The largest size of a chunk, as JSON lines or as compressed records."""
 CHUNKS = 1_000_000
-"""Chunks of one kind that one execution may leave."""
+"""The largest number of chunks of one kind that one execution may leave."""
 MARK = "installation"
-"""The name under which a place keeps its mark, beside the chunks."""
+"""The name under which a storage location keeps its mark, beside the chunks."""
 
 
 class ChunkStore(Protocol):
-    """Raises Unavailable when it cannot write or read; then nothing of that chunk has changed."""
+    """Storage of chunks. Raises Unavailable when it cannot write or read; then nothing of that chunk has changed."""
 
     @property
     def trouble(self) -> str | None:
-        """What it failed on lately, in words for everybody."""
+        """Describe the most recent failure, in words for all users; None without one."""
         ...
 
     async def put(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int, data: bytes) -> None:
-        """Keep a chunk (JSON lines, each with its end of line; or records). It is on disk when this returns.
+        """Store a chunk (JSON lines, each with its end of line; or records). It is on disk when this returns.
 
-        The same number again replaces it, whole or not at all.
+        A second call with the same number replaces the chunk, whole or not at all.
         """
         ...
 
     async def read(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int) -> bytes | None:
-        """The lines or records of a chunk, or None where there is none."""
+        """Return the lines or records of a chunk, or None where there is none."""
         ...
 
     async def count(self, task: TaskId, execution: ExecutionId, kind: ChunkKind) -> int:
-        """How many chunks there are from 0 on without a gap: those before a chunk that is still on its way."""
+        """Count the chunks from 0 on without a gap: those before a chunk that is still on its way."""
         ...
 
     async def drop(self, tasks: Sequence[TaskId]) -> None:
-        """Forget everything that executions of these tasks left; doing it again changes nothing."""
+        """Remove all output of the executions of these tasks; doing it again changes nothing."""
         ...
 
 
 class ResultsPlace(ChunkStore, Protocol):
-    """Where chunks are kept, known by a mark that is kept with them, whatever name each machine has for it.
+    """A storage location of chunks, identified by a mark stored with them, whatever path each machine has for it.
 
-    Raises ConfigError for a place that cannot be used as it was set, Unavailable for one that does not answer.
+    Raises ConfigError for a location that cannot be used as it was configured, Unavailable for one that does not
+    answer.
     """
 
     async def mark(self) -> str | None: ...
 
     async def set_mark(self, text: str, *, is_replacing: bool = False) -> None:
-        """Of many that set it at once, one does, unless it is to be replaced."""
+        """Store the mark. Of many concurrent calls one succeeds in setting it, unless the mark is to be replaced."""
         ...

@@ -1,4 +1,4 @@
-"""Cookie jars: one per project and name. The rules are those of `ports.store`."""
+"""The store of cookie jars: one jar per project and name. The rules are those of `ports.store`."""
 
 from __future__ import annotations
 
@@ -11,26 +11,31 @@ from crawlfleet.model.instants import Instant
 
 
 class CookieChanges(NamedTuple):
-    """What a live execution changes in a jar of its project."""
+    """The changes that a live execution makes to a jar of its project."""
 
     node: NodeId
     task: TaskId
     execution: ExecutionId
     jar: str
-    """The empty one is that of its task, or of the crawl the task takes part in."""
+    """Name of the jar; the empty name is the jar of its task, or of the crawl that the task takes part in."""
     changes: Sequence[CookieRecord]
 
 
 class CookieStore(Protocol):
+    """Access to the cookie jars of projects."""
+
     async def merge_cookie_jar(self, wanted: CookieChanges, now: Instant) -> list[CookieRecord] | None:
-        """The jar with the changes in it, which are written. None, and nothing is written, when the execution is not
-        live any more. Without changes nothing is written either."""
+        """Write the changes into the jar and return the whole jar.
+
+        Returns None, and writes nothing, when the execution is no longer live. Without changes nothing is written
+        either.
+        """
         ...
 
     async def cookie_jars(self, project: str | None, limit: int) -> list[CookieJarSummary]:
-        """By project and name."""
+        """List the jars by project and name."""
         ...
 
     async def remove_cookie_jar(self, project: str, name: str) -> bool:
-        """Whether there was one."""
+        """Remove a jar; returns whether there was one."""
         ...

@@ -1,4 +1,4 @@
-"""Crawls over many nodes: URLs leased in chunks and reported with a fence. The rules are those of `ports.store`."""
+"""Crawls over many nodes: URLs leased in batches and reported with a fence. The rules are those of `ports.store`."""
 
 from __future__ import annotations
 
@@ -12,63 +12,74 @@ from crawlfleet.ports.chunk_store import ChunkKind
 
 
 class NewCrawl(NamedTuple):
+    """A crawl over many nodes that is to be started."""
+
     limits: CrawlLimits
     seeds: Sequence[CrawlUrl]
 
 
 class ChunkReport(NamedTuple):
-    """What became of a leased chunk: all of it counts together, or none."""
+    """The result of a leased URL batch: all of it counts together, or none."""
 
     number: int
+    """Number of the URL batch within the crawl."""
     counts: CrawlCounts = CrawlCounts()
     found: Sequence[CrawlUrl] = ()
-    """URLs it led to; those the crawl knows are passed over."""
+    """URLs that the pages of the batch link to; those the crawl knows already are ignored."""
     again: Sequence[CrawlUrl] = ()
-    """URLs of the chunk that were not visited."""
+    """URLs of the batch that were not visited."""
     first_item: int = 0
+    """Number of the first chunk of the execution's items that belongs to the batch."""
     last_item: int = 0
-    """Its items are these chunks of the execution's items; the last one not included."""
+    """End of the batch's chunks of items; the chunk with this number is not included."""
     first_record: int = 0
+    """Number of the first chunk of the execution's archive records that belongs to the batch."""
     last_record: int = 0
-    """And its archive these chunks of the execution's records."""
+    """End of the batch's chunks of archive records; the chunk with this number is not included."""
 
 
 class Asking(NamedTuple):
-    """A member of a crawl that reports a chunk, wants another, or both."""
+    """The request of a member of a crawl that reports a URL batch, wants another, or both."""
 
     node: NodeId
     task: TaskId
     execution: ExecutionId
     report: ChunkReport | None = None
     held: Sequence[int] = ()
-    """Chunks it works on, besides the one it reports. What was leased to it and is not among them, it is given again:
-    so an answer that was lost costs nothing."""
+    """Numbers of the batches that the member works on, besides the one it reports. A batch that was leased to it and is
+    not among them is given to it again: so a lost answer costs nothing."""
 
 
 class Exchanged(NamedTuple):
+    """The answer to a member's request."""
+
     crawl: GroupId
     state: Literal["stale", "no_crawl", "chunk", "wait", "done"]
-    """`stale`: not a live execution, or not its chunk; `no_crawl`: its task takes part in none. Nothing has changed."""
+    """Result of the request; `stale`: the execution is not live, or the batch is not its own; `no_crawl`: its task
+    takes part in no crawl. In both cases nothing has changed."""
     number: int = 0
+    """Number of the leased URL batch."""
     urls: Sequence[CrawlUrl] = ()
     is_news: bool = False
-    """Those who wait would get something now, or hear that it is done."""
+    """Whether waiting members would now receive URLs, or learn that the crawl is done."""
     has_more: bool = True
-    """Whether this one, which works now, could have another chunk in advance."""
+    """Whether this member, which has work now, could lease another batch in advance."""
 
 
 class CrawlStore(Protocol):
-    async def exchange(self, asking: Asking, now: Instant) -> Exchanged:
-        """Take a report and lease the next chunk, in one transaction.
+    """Access to the frontiers and the state of crawls over many nodes."""
 
-        The same report again changes nothing. Chunks of executions that are no longer live are leased anew. Never are
-        more pages done and leased than the crawl may have. With a depth that matters, pages nearer to the start are
-        all visited before the next ones begin, so that every page is known by its nearest way.
+    async def exchange(self, asking: Asking, now: Instant) -> Exchanged:
+        """Apply a report and lease the next URL batch, in one transaction.
+
+        The same report again changes nothing. Batches of executions that are no longer live are leased anew. The pages
+        done and leased together never exceed the limit of the crawl. With a depth that matters, pages nearer to the
+        start are all visited before the next ones begin, so that every page is known by its shortest path.
         """
         ...
 
     async def crawls(self, ids: Sequence[GroupId]) -> dict[GroupId, CrawlState]: ...
 
     async def crawl_parts(self, crawl: GroupId, after: int, limit: int, kind: ChunkKind = "items") -> list[CrawlPart]:
-        """Of reported chunks that have items, or records of an archive, in order of number."""
+        """Return the parts of reported batches that have items, or archive records, in order of number."""
         ...

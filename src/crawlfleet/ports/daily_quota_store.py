@@ -1,7 +1,8 @@
-"""Daily quotas: what of a project's day is granted to executions.
+"""The store of daily quotas: how much of a project's day is granted to executions.
 
-What is granted and not given back never passes the quota, at no instant. What an execution did not use comes back with
-the outcome that says so, in the transaction that takes it; one that dies without a word keeps all it had.
+At no instant does the amount that is granted and not returned exceed the quota. The amount that an execution did not
+use is returned with the outcome that reports it, in the transaction that accepts the outcome; an execution that dies
+without an outcome keeps all it was granted.
 """
 
 from __future__ import annotations
@@ -15,18 +16,22 @@ from crawlfleet.model.instants import Instant
 
 
 class DailyStore(Protocol):
-    async def grant_slices(self, wants: Sequence[Want], now: Instant) -> list[Slice | None]:
-        """One answer per want, in order; None for whoever is not the live execution of its task on its node.
+    """Access to the daily quotas of projects and their quota slices."""
 
-        A want under a number that was granted before is told what it was told then, and granted nothing.
+    async def grant_slices(self, wants: Sequence[Want], now: Instant) -> list[Slice | None]:
+        """Grant quota slices: one answer per request, in order; None if it is not the live execution on its node.
+
+        A request under a number that was granted before gets the same answer as then, and is granted nothing more.
         """
         ...
 
     async def day_uses(self, projects: Sequence[str], day: Day) -> dict[str, Amounts]:
-        """What was granted of the day and has not come back; of each of these projects."""
+        """Return, for each of these projects, the amount granted of the day that was not returned."""
         ...
 
     async def parked_with_room(self, now: Instant, limit: int) -> list[TaskId]:
-        """Tasks parked for a day of which something is left by now, no more than that would do for: the quota was
-        raised, or somebody gave back what he did not use."""
+        """Find tasks parked for a day of which something is left by now, no more of them than that suffices for.
+
+        That happens when the quota was raised, or when an execution returned what it did not use.
+        """
         ...

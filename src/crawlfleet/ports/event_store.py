@@ -1,4 +1,4 @@
-"""What happened, numbered in the order of the commits."""
+"""The event log: events numbered in the order of the commits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from crawlfleet.model.instants import Instant
 
 
 class EventStore(Protocol):
+    """Access to the event log and its outbox."""
+
     async def relay(self, term: int, limit: int) -> int:
-        """Number committed outbox rows (at most `limit` rows) and move them to the log; the last number, or 0."""
+        """Number committed outbox rows (at most `limit`) and move them to the log; returns the last number, or 0."""
         ...
 
     async def events_after(self, number: int, limit: int) -> list[Event]: ...
@@ -19,5 +21,5 @@ class EventStore(Protocol):
     async def last_event(self) -> int: ...
 
     async def record(self, batches: Sequence[EventBatch], now: Instant, term: int | None = None) -> None:
-        """Events that belong to no other transition."""
+        """Write events that belong to no other transition."""
         ...

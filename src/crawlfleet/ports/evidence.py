@@ -1,4 +1,4 @@
-"""Evidence: what ended since it was last looked, and what was learned from it."""
+"""The store of evidence: executions that ended since the last fold, and the evidence gained from them."""
 
 from __future__ import annotations
 
@@ -13,38 +13,45 @@ from crawlfleet.model.status import ErrorClass
 
 
 class EndedRun(NamedTuple):
-    """An execution that says something about its node."""
+    """An ended execution that is evidence about its node."""
 
     task: TaskId
     execution: ExecutionId
     node: NodeId
     at: Instant
     error: ErrorClass | None
-    """None: it completed."""
+    """Error class of the execution; None for one that completed."""
 
 
 class EndedRuns(NamedTuple):
+    """The executions that ended within a range of the event log."""
+
     after: int
-    """The number of the last event that was folded,"""
+    """Number of the last event that was folded before this range."""
     up_to: int
-    """and of the last one of these."""
+    """Number of the last event of this range."""
     runs: Sequence[EndedRun]
 
 
 class TaskContent(NamedTuple):
-    """What a task was about; only of tasks that say more than their type."""
+    """The requirement and specification of a task; only for tasks that specify more than their type."""
 
     requirement: Requirement
     spec: bytes
 
 
 class EvidenceStore(Protocol):
+    """Access to evidence, and to the ended executions that it is folded from."""
+
     async def want_evidence(self) -> None:
-        """From here on, ended executions are kept for folding: told before the first task that has a subject."""
+        """Keep ended executions for folding from here on; called before the first task that has a subject."""
         ...
 
     async def ended_runs(self, rows: int) -> EndedRuns | None:
-        """What ended after the last fold, from at most `rows` rows of the event log. None: nobody wants to know."""
+        """Return what ended after the last fold, from at most `rows` rows of the event log.
+
+        Returns None when `want_evidence` was never called.
+        """
         ...
 
     async def contents(self, tasks: Sequence[TaskId]) -> dict[TaskId, TaskContent]: ...
@@ -52,14 +59,14 @@ class EvidenceStore(Protocol):
     async def parameters(self, tasks: Sequence[TaskId]) -> dict[TaskId, bytes]: ...
 
     async def fold_evidence(self, found: EndedRuns, news: Sequence[EvidenceRow], term: int) -> list[EvidenceRow] | None:
-        """Add what was learned from these events, once: None when somebody has folded since they were read.
+        """Add the evidence gained from these events, once: None when another fold took place since they were read.
 
-        Gives the changed rows as they are now. Several rows of one node and subject count together.
+        Returns the changed rows as they are now. Several rows of one node and subject count together.
         """
         ...
 
     async def evidence(self, subjects: Sequence[Subject]) -> list[EvidenceRow]: ...
 
     async def failed_on(self, tasks: Sequence[TaskId]) -> dict[TaskId, NodeId]:
-        """The node of the last execution of each task, where that one failed."""
+        """Return, for each task whose last execution failed, the node of that execution."""
         ...

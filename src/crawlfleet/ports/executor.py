@@ -1,4 +1,4 @@
-"""How an agent runs work."""
+"""The protocol by which an agent runs executions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import msgspec
 from crawlfleet.wire.sync import AssignmentBody, OutcomeBody, UsedBody
 
 STOP_WITHIN_S = 1.5
-"""Less than the lease guard's margin: work that outlives its lease could meet its successor."""
+"""Time limit for stopping an execution. It is less than the lease guard's margin: work that outlives its lease could
+run beside its successor."""
 
 
 class Stopped(asyncio.CancelledError):
-    """A cancellation that came through, and how far the work was by then."""
+    """A cancellation that has taken effect, with the progress of the work until then."""
 
     def __init__(self, metrics: msgspec.Raw, used: UsedBody | None = None) -> None:
         super().__init__()
@@ -23,10 +24,13 @@ class Stopped(asyncio.CancelledError):
 
 
 class Executor(Protocol):
-    async def run(self, assignment: AssignmentBody) -> OutcomeBody:
-        """Runs one execution to its end and tells how it ended.
+    """Runs the executions that a node was given."""
 
-        Cancelling the coroutine stops the work: when the cancellation has come through, nothing of it runs any more.
-        That must be within `STOP_WITHIN_S`, by force if need be: the lease guard counts on it. `Stopped` tells more.
+    async def run(self, assignment: AssignmentBody) -> OutcomeBody:
+        """Run one execution to its end and return its outcome.
+
+        Cancelling the coroutine stops the work: when the cancellation has taken effect, nothing of it runs any more.
+        That must be within `STOP_WITHIN_S`, by force if need be: the lease guard counts on it. `Stopped` carries what
+        the work had reached.
         """
         ...

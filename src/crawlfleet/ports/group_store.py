@@ -1,4 +1,4 @@
-"""Groups of tasks. The rules are those of `ports.store`; members are added by `TaskStore.add`."""
+"""The store of groups of tasks. The rules are those of `ports.store`; members are added by `TaskStore.add`."""
 
 from __future__ import annotations
 
@@ -13,76 +13,91 @@ from crawlfleet.ports.crawl_store import NewCrawl
 
 
 class NewGroup(NamedTuple):
+    """A group that is to be made."""
+
     id: GroupId
     project: str
     name: str | None = None
     kind: GroupKind = GroupKind.GROUP
     is_closed: bool = False
+    """Whether no further members may be added."""
     spec: bytes | None = None
+    """Specification of a group that was made from one task, as JSON."""
     crawl: NewCrawl | None = None
+    """The crawl over many nodes whose members the group holds."""
 
 
 class Member(NamedTuple):
-    """A task of a group, with what the execution that completed it gave."""
+    """A task of a group, with the result of the execution that completed it."""
 
     task: TaskId
     status: TaskStatus
     execution: ExecutionId | None
-    """The one that completed it; None where none did."""
+    """Id of the execution that completed the task; None where none did."""
     result: bytes | None
     metrics: bytes | None
     reason: str | None
 
 
 class MemberFailure(NamedTuple):
+    """A member of a group that failed, with its error message."""
+
     task: TaskId
     status: TaskStatus
     message: str | None
 
 
 class GroupStore(Protocol):
+    """Access to groups and their members."""
+
     async def groups(self, ids: Sequence[GroupId]) -> dict[GroupId, Group]: ...
 
     async def list_groups(
         self, limit: int, before: GroupId | None = None, project: str | None = None, kind: GroupKind | None = None
     ) -> list[Group]:
-        """Newest first."""
+        """List groups, newest first."""
         ...
 
     async def group_counts(self, ids: Sequence[GroupId]) -> dict[GroupId, GroupCounts]:
-        """From counters: exact at any moment, at a cost that does not grow with the group."""
+        """Return the counts of groups from counters: exact at any time, at a cost independent of the group's size."""
         ...
 
     async def count_members(self, group: GroupId) -> GroupCounts:
-        """The same by counting rows: slow, for checks."""
+        """Return the same counts by counting rows: slow, for checks."""
         ...
 
     async def members(self, group: GroupId, after: TaskId, limit: int, *, with_results: bool = True) -> list[Member]:
-        """In order of id, which is the order of shards."""
+        """Return members in order of id, which is the order of shards."""
         ...
 
     async def walk_members(self, group: GroupId, after: TaskId, limit: int) -> list[tuple[TaskId, bool]]:
-        """The next members, each with whether it is open, in order of id."""
+        """Return the next members in order of id, each with whether it is open."""
         ...
 
     async def ended_members(
         self, group: GroupId, statuses: Sequence[TaskStatus], after: TaskId, limit: int
     ) -> list[TaskId]:
-        """Members that ended so, in order of id; not those that completed: of them there is no index."""
+        """Return members that ended with these statuses, in order of id.
+
+        The status completed is not supported: there is no index of completed members.
+        """
         ...
 
     async def member_failures(self, group: GroupId, limit: int) -> list[MemberFailure]:
-        """The first members that failed or took too long."""
+        """Return the first members that failed or timed out."""
         ...
 
     async def close_group(self, group: GroupId) -> bool:
-        """Let nobody join any more; whoever was about to has joined, or is refused. False: there is no such group."""
+        """Close a group for new members; a concurrent submission has either joined or is refused.
+
+        Returns False when there is no such group.
+        """
         ...
 
     async def remove_group(self, group: GroupId) -> bool:
-        """Forget a group that has no members; False while it has some, and while a large crawl is not all forgotten."""
+        """Remove a group without members; False while it has some, and while a large crawl is not entirely removed."""
         ...
 
     async def settle_groups(self, term: int, now: Instant) -> int:
-        """Fold what was counted, and note groups whose last member has ended; how many rows were folded."""
+        """Fold the counter deltas and mark groups whose last member has ended; returns the number of folded rows."""
         ...

@@ -1,4 +1,4 @@
-"""Target hosts: what is known of them, and which session holds which part of their budgets."""
+"""Target hosts: their stored state, and which session holds which part of their budgets."""
 
 from __future__ import annotations
 
@@ -15,68 +15,77 @@ from crawlfleet.model.instants import Instant
 
 
 class HostNote(NamedTuple):
-    """Something the leader should know at once."""
+    """A report about a host that the leader should act on at once."""
 
     host: str
     kind: HostNews
     span_ms: int = 0
+    """Length of the delay or back-off that the host asks for, where the kind has one."""
     node: NodeId | None = None
     id: int = 0
-    """Given by the store."""
+    """Id of the note, given by the store."""
 
 
 class SessionHosts(NamedTuple):
-    """What a node's newest session says of hosts."""
+    """The report of a node's newest session about hosts."""
 
     node: NodeId
     session: int
     is_open: bool
     lease_ms: int
     said: bytes | None
-    """As it came with the last renewal."""
+    """The report as it came with the last renewal."""
     granted: int
+    """Newest version of the session's host grants."""
 
 
 class HostLook(NamedTuple):
+    """The input of one pass of the leader over host budgets."""
+
     sessions: Sequence[SessionHosts]
-    """Those that said something or hold something."""
+    """Sessions that reported on hosts or hold grants."""
     notes: Sequence[HostNote]
-    """Oldest first, so many at most."""
+    """Notes that are not dealt with yet, oldest first, up to a fixed number."""
 
 
 class Granted(NamedTuple):
+    """The host grants of a node's newest session."""
+
     node: NodeId
     session: int
     version: int
     shares: Sequence[tuple[HostShare, Instant]]
-    """Each with the end of its host's back-off, 0 for none."""
+    """Grants, each with the end of its host's back-off, 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostFilter:
+    """The conditions of a list of hosts."""
+
     text: str | None = None
-    """A part of the name."""
+    """A part of the host's name."""
     is_backing_off: bool | None = None
     is_set: bool | None = None
-    """By a person."""
+    """Whether a person has set limits for the host."""
 
 
 @dataclass(slots=True)
 class GrantChange:
-    """What a pass of the leader writes, all of it together."""
+    """The writes of one pass of the leader over host budgets, all applied together."""
 
     hosts: list[Host] = field(default_factory=list)
-    """Without what a person set, which is only read."""
+    """Changed hosts, without the limits that a person set, which are only read."""
     new_shares: list[HostShare] = field(default_factory=list)
     shares: list[HostShare] = field(default_factory=list)
     gone: list[int] = field(default_factory=list)
+    """Ids of shares that are removed."""
     versions: list[tuple[NodeId, int, int]] = field(default_factory=list)
-    """Of nodes' sessions: (node, session, version)."""
+    """New versions of sessions' grants: (node, session, version)."""
     taken: list[int] = field(default_factory=list)
-    """Notes that are dealt with."""
+    """Ids of notes that are dealt with."""
     events: list[EventBatch] = field(default_factory=list)
     evidence: list[EvidenceRow] = field(default_factory=list)
-    """Of blocks that executions met and outlived."""
+    """Evidence from blocks that executions met and survived."""
 
     def __bool__(self) -> bool:
         return bool(
@@ -92,37 +101,40 @@ class GrantChange:
 
 
 class HostStore(Protocol):
+    """Access to target hosts and to the parts of their budgets."""
+
     async def note_hosts(self, notes: Sequence[HostNote]) -> None: ...
 
     async def host_look(self, now: Instant) -> HostLook:
-        """What the leader looks at every second, in one go."""
+        """Read what the leader needs every second, in one transaction."""
         ...
 
     async def all_shares(self) -> list[HostShare]: ...
 
     async def put_grants(self, change: GrantChange, term: int, now: Instant) -> list[EvidenceRow]:
-        """A version of a session that is not the newest any more is passed over.
+        """Write the changes of a pass. A version for a session that is no longer the newest is ignored.
 
-        Evidence is added to what is known, unless nobody wants to know; gives its rows as they are now.
+        Evidence is added to the stored evidence, unless `want_evidence` was never called; returns its rows as they are
+        now.
         """
         ...
 
     async def granted(self, nodes: Sequence[NodeId]) -> dict[NodeId, Granted]:
-        """The grants of each node's newest session, with their version, as of one instant."""
+        """Return the grants of each node's newest session, with their version, as of one instant."""
         ...
 
     async def hosts(self, names: Sequence[str]) -> dict[str, Host]: ...
 
     async def list_hosts(self, where: HostFilter, now: Instant, limit: int, after: str | None = None) -> list[Host]:
-        """By name."""
+        """List hosts by name."""
         ...
 
     async def host_shares(self, host: str) -> list[HostShare]: ...
 
     async def set_host(self, host: str, limits: HostLimits, by: str, now: Instant) -> Host:
-        """These limits and no others; the leader is told of it in the same transaction."""
+        """Set these limits and remove all others; the note for the leader is written in the same transaction."""
         ...
 
     async def drop_hosts(self, term: int, before: Instant, limit: int) -> int:
-        """Forget hosts of which nobody said anything and that were not asked since."""
+        """Remove hosts without limits set by a person, and without requests, back-off or grants since `before`."""
         ...

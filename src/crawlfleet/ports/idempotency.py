@@ -1,4 +1,4 @@
-"""Idempotency keys: a request that comes again under its key changes nothing a second time."""
+"""Idempotency keys: a request that is repeated under its key changes nothing a second time."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from crawlfleet.model.instants import Instant
 
 
 class Claim(NamedTuple):
-    """An idempotency key: the first answer under it is kept and given again."""
+    """An idempotency key with the hash of its request: the first answer under it is kept and given again."""
 
     scope: str
     key: str
     body_hash: bytes
     expires_at: Instant
+    """Instant until which the key and its answer are kept."""
 
 
 class IdempotencyMismatch(InvalidInput):
+    """Raised for a known idempotency key that comes with another body."""
+
     code = "idempotency_mismatch"
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The durable side of who may do what: tokens, the audit log, task types, run-time configuration.
+"""The store of access control and configuration: tokens, the audit log, task types, run-time configuration.
 
 The rules of `ports.store` hold here too: one transaction each, answered after the commit.
 """
@@ -17,53 +17,65 @@ from crawlfleet.ports.idempotency import Claim
 
 
 class NewToken(NamedTuple):
+    """A token that is to be added."""
+
     role: Role
     name: str
     secret_hash: str
     created_by: str
     expires_at: Instant | None = None
     uses: int | None = None
+    """Number of times the token may be used; None for any number."""
 
 
 class TokenAnswer(NamedTuple):
+    """The answer to an idempotent request for a token."""
+
     record: TokenRecord
     is_replay: bool = False
-    """It was made by an earlier request under the same key."""
+    """Whether an earlier request under the same idempotency key made the token."""
 
 
 class TokenStore(Protocol):
+    """Access to tokens."""
+
     async def add_token(self, token: NewToken, now: Instant) -> TokenRecord: ...
 
     async def add_token_once(self, token: NewToken, claim: Claim, now: Instant) -> TokenAnswer:
-        """The same key and body again make no second token. Raises IdempotencyMismatch."""
+        """Add a token; the same key and body again make no second token. Raises IdempotencyMismatch."""
         ...
 
     async def add_first_admin(self, token: NewToken, now: Instant) -> TokenRecord | None:
-        """Add it if no admin token is usable; None when one is. Of many that try at once, one adds."""
+        """Add a token if no admin token is usable; None when one is. Of many concurrent calls, one adds its token."""
         ...
 
     async def token_by_secret(self, secret_hash: str) -> TokenRecord | None:
-        """Whatever its state: expired and revoked ones too."""
+        """Return the token with this secret in any state, expired and revoked ones too."""
         ...
 
     async def touch_token(self, token: int, now: Instant, every_ms: int) -> None:
-        """Note its use, unless that was done less than `every_ms` ago."""
+        """Record the token's use, unless that was done less than `every_ms` ago."""
         ...
 
     async def tokens(self) -> list[TokenRecord]:
-        """All of them, newest first."""
+        """Return all tokens, newest first."""
         ...
 
     async def rotate_token(self, token: int, secret_hash: str, by: str, now: Instant) -> TokenRecord:
-        """Another secret for a usable token; the old one is over. Raises NotFound, or Conflict for one out of use."""
+        """Replace the secret of a usable token; the old secret is invalid from then on.
+
+        Raises NotFound, or Conflict for a token that is out of use.
+        """
         ...
 
     async def revoke_token(self, token: int, now: Instant) -> TokenRecord:
-        """Doing it again changes nothing. Raises NotFound."""
+        """Revoke a token; doing it again changes nothing. Raises NotFound."""
         ...
 
 
 class NewAuditEntry(NamedTuple):
+    """An entry that is to be added to the audit log."""
+
     at: Instant
     role: Role | None
     name: str
@@ -73,20 +85,27 @@ class NewAuditEntry(NamedTuple):
     action: str
     target: str
     details: bytes
+    """Further details of the change, as JSON."""
 
 
 class AuditStore(Protocol):
+    """Access to the audit log."""
+
     async def note_change(self, entry: NewAuditEntry) -> None: ...
 
     async def audit_page(self, limit: int, before: int | None = None) -> list[AuditEntry]:
-        """Newest first; `before` is the last id seen."""
+        """Return a page of the audit log, newest first; `before` is the last id seen."""
         ...
 
 
 MASTERS = -1
+"""Owner of the built-in task types."""
 NO_OWNER = 0
+"""Owner of a task type that belongs to no node."""
 REVISION_MOST = (1 << 53) - 1
+"""Largest revision of a schema; a larger number counts as none."""
 OWNER_AWAY_MS = 600_000
+"""Span after which another node may take over the task type of a node that is away."""
 
 
 class TypeIgnored(StrEnum):
@@ -98,18 +117,20 @@ class TypeIgnored(StrEnum):
 
 
 class TypeRecord(NamedTuple):
+    """A task type as it is stored."""
+
     name: str
     version: int
     schema: Mapping[str, Any]
     changed_at: Instant
     owner: int = NO_OWNER
-    """The node that may change the schema, `MASTERS` for a built-in type, or `NO_OWNER`."""
+    """Id of the node that may change the schema, `MASTERS` for a built-in type, or `NO_OWNER`."""
     revision: int = 0
-    """The order that the owner gives its schemas; for a built-in type, the release of the master."""
+    """Number by which the owner orders its schemas; for a built-in type, the release of the master."""
 
 
 def schema_revision(schema: Mapping[str, Any]) -> int:
-    """The number under `version` at the top of a schema, which a validator ignores; 0 without one."""
+    """Return the number under `version` at the top of a schema, which a validator ignores; 0 without one."""
     revision = schema.get("version")
     if isinstance(revision, bool) or not isinstance(revision, int):
         return 0
@@ -117,33 +138,38 @@ def schema_revision(schema: Mapping[str, Any]) -> int:
 
 
 class TypeStore(Protocol):
-    """A type whose schema changes gets the next version."""
+    """Access to task types. A type whose schema changes gets the next version."""
 
     async def put_built_in_types(self, schemas: Mapping[str, Mapping[str, Any]], release: int, now: Instant) -> None:
-        """Keep the types of a master. They belong to masters from then on; an older release changes none of a newer."""
+        """Store the types of a master. From then on they belong to masters.
+
+        An older release changes none of the types of a newer one.
+        """
         ...
 
     async def put_task_types(
         self, schemas: Mapping[str, Mapping[str, Any]], node: NodeId, now: Instant
     ) -> dict[str, TypeIgnored]:
-        """Keep the types of a node. A new type, and one whose owner was removed, becomes the node's own. The node
-        changes only its own types, and none to a lower revision; the type of a node that has been away for
-        `OWNER_AWAY_MS` it takes over with a higher one. Returns what was left as it was although the node's schema is
-        another."""
+        """Store the types of a node, and return those that were left unchanged although the node's schema differs.
+
+        A new type, and one whose owner was removed, becomes the node's own. The node changes only its own types, and
+        none to a lower revision; it takes over the type of a node that has been away for `OWNER_AWAY_MS` with a higher
+        one.
+        """
         ...
 
     async def put_type_names(self, names: Sequence[str], now: Instant) -> None:
-        """Keep types without a schema; known ones are left alone."""
+        """Store types without a schema; known types are left as they are."""
         ...
 
     async def task_types(self) -> list[TypeRecord]:
-        """By name."""
+        """Return the task types by name."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """One version of what a cluster has of its own; what is not in `values` has its default."""
+    """One version of a cluster's own configuration; a key that is not in `values` has its default."""
 
     cluster: str
     version: int
@@ -153,32 +179,34 @@ class ClusterConfig:
 
 
 class ConfigStore(Protocol):
+    """Access to the run-time configuration of clusters and to facts of the installation."""
+
     async def installation(self) -> str:
-        """The id of the whole installation: 32 hex digits, made when it is first asked for."""
+        """Return the id of the whole installation: 32 hex digits, made at the first call."""
         ...
 
     async def fact(self, key: str) -> str | None:
-        """What there is one of in the whole installation."""
+        """Return a value of which the whole installation has one."""
         ...
 
     async def keep_fact(self, key: str, value: str) -> str:
-        """Keep it, unless one is kept under this key; the one that is."""
+        """Store the value unless the key has one already; returns the stored value."""
         ...
 
     async def config(self, cluster: str) -> ClusterConfig:
-        """The newest version; version 0, with no values, when there is none. Raises NotFound for an unknown cluster."""
+        """Return the newest version; version 0, with no values, when there is none. Raises NotFound if unknown."""
         ...
 
     async def configs(self) -> list[ClusterConfig]:
-        """The newest version of every cluster that has one."""
+        """Return the newest version of every cluster that has one."""
         ...
 
     async def put_config(
         self, cluster: str, values: Mapping[str, Any], by: str, now: Instant, expected_version: int | None = None
     ) -> ClusterConfig:
-        """The next version. Raises NotFound, or Conflict when the newest is not the expected one."""
+        """Write the next version. Raises NotFound, or Conflict when the newest is not the expected one."""
         ...
 
     async def config_history(self, cluster: str, limit: int) -> Sequence[ClusterConfig]:
-        """Newest first. Raises NotFound."""
+        """Return the versions of a configuration, newest first. Raises NotFound."""
         ...

@@ -1,4 +1,4 @@
-"""What keeps the table of lanes small: a row goes when no task has stood in its lane for hours."""
+"""Removal of unused lanes, which keeps their table small: a row is removed when its lane had no task for hours."""
 
 from __future__ import annotations
 
@@ -9,31 +9,35 @@ from crawlfleet.model.ids import TaskId
 from crawlfleet.model.requirement import LaneId
 
 LANE_FRESH_S = 3 * 3_600.0
-"""For how long after `ensure_lanes` tasks are added to a lane without another look at its row."""
+"""Span after `ensure_lanes` in which tasks are added to a lane without another check of its row."""
 LANE_SWEEP_EVERY_S = 12 * 3_600.0
-"""Between the end of one sweep and the begin of the next one. Longer than `LANE_FRESH_S` by far more than any
-transaction takes: that is what makes the removal safe."""
+"""Span between the end of one sweep and the start of the next one. It is longer than `LANE_FRESH_S` by far more than
+any transaction takes: that is what makes the removal safe."""
 
 
 class LanesOfTasks(NamedTuple):
+    """The lanes of a range of tasks."""
+
     lanes: set[LaneId]
     last: TaskId
-    """Up to which task all were looked at; 0 when there are no further ones."""
+    """Id of the last task of the range; 0 when there are no further tasks."""
 
 
 class LaneUpkeep(Protocol):
+    """Finds and removes lanes without tasks."""
+
     async def lane_ids(self, after: LaneId, limit: int) -> list[LaneId]:
-        """The next lanes in order of id."""
+        """Return the next lanes in order of id."""
         ...
 
     async def lanes_of_tasks(self, after: TaskId, limit: int) -> LanesOfTasks:
-        """The lanes that the next tasks stand in, live and final ones."""
+        """Return the lanes of the next tasks, live and final ones."""
         ...
 
     async def remove_unused_lanes(self, term: int, sweep: int, lanes: Sequence[LaneId]) -> int:
-        """Remove those of `lanes` that an earlier sweep of this term marked and that are marked still, and mark the
-        others; how many went. No task stood in any of them when this sweep looked.
+        """Remove those of `lanes` that an earlier sweep of this term marked and that are still marked.
 
+        Marks the others; returns the number of removed lanes. None of the lanes had a task when this sweep checked.
         Sweeps of a term are numbered from 1, with `LANE_SWEEP_EVERY_S` between them.
         """
         ...

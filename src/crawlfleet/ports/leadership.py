@@ -1,4 +1,4 @@
-"""Which master leads: one of them does what must be done by one."""
+"""Leader election: one master at a time does what only one may do."""
 
 from __future__ import annotations
 
@@ -9,35 +9,43 @@ from crawlfleet.model.instants import Instant
 
 
 class LeaderRow(NamedTuple):
+    """The row that decides which master leads."""
+
     term: int
+    """Number of the leadership."""
     holder: str
+    """Name of the leading master."""
     beats: int
+    """Number of heartbeats of the leader; a challenger watches whether it grows."""
 
 
 class Leadership(Protocol):
-    """One row with a term. Holder and challengers judge it by their own monotonic clocks, never by wall time."""
+    """Access to the leader row. Holder and challengers judge it by their own monotonic clocks, never by wall time."""
 
     async def leader(self) -> LeaderRow: ...
 
     async def campaign(self, holder: str, seen: LeaderRow, now: Instant) -> int | None:
-        """Take the next term if the row still is as it was seen; None when somebody was faster."""
+        """Take the next term if the row is unchanged since it was read; None when another master was faster."""
         ...
 
     async def beat(self, term: int) -> bool:
-        """Show that the leader lives; False when its term is over."""
+        """Show that the leader is alive; False when its term is over."""
         ...
 
     async def resign(self, term: int) -> None: ...
 
     async def register_master(self, name: str, now: Instant) -> int:
-        """Note the start of a master; the number of this start."""
+        """Record the start of a master; returns the number of this start."""
         ...
 
     async def take_id_slot(self, boot: int, until: Instant) -> IdSlot:
-        """The slot for the ids of this start: one that was never used or, where there is none, the one that was silent
-        the longest. `until` is the instant up to which this start may use it before it says more."""
+        """Take the slot for the ids of this start.
+
+        It is a slot that was never used or, where there is none, the one that was silent the longest. `until` is the
+        instant up to which this start may use it before it calls `keep_id_slot`.
+        """
         ...
 
     async def keep_id_slot(self, slot: int, boot: int, until: Instant) -> bool:
-        """Note up to when ids of the slot may exist; False when another start holds it."""
+        """Record up to when ids of the slot may exist; False when another start holds it."""
         ...

@@ -1,4 +1,4 @@
-"""Nodes: who has joined, their sessions and leases, and the clusters they stand in."""
+"""The store of nodes, their sessions and leases, and their clusters."""
 
 from __future__ import annotations
 
@@ -19,56 +19,69 @@ from crawlfleet.ports.task_store import Applied
 
 
 class NewNode(NamedTuple):
+    """A node that is to be registered."""
+
     id: NodeId
     join_key: str
+    """Key that identifies the node when it joins again: the same key is the same node."""
     secret_hash: str
     description: NodeDescription
     enrolment: str | None = None
-    """Hash of the enrol token it joins with: one use of it, spent in the same transaction."""
+    """Hash of the enrol token that the node joins with; one use of it is spent in the same transaction."""
     claim: Claim | None = None
 
 
 class Renewal(NamedTuple):
+    """A node's renewal of its lease."""
+
     node: NodeId
     session: int
     number: int
+    """Number of the sync within the session; an older number renews nothing."""
     measurement: bytes | None
+    """The node's live figures, as JSON."""
     hosts: bytes | None = None
-    """What it says of target hosts, for the leader."""
+    """Report on target hosts, for the leader."""
     is_departing: bool = False
-    """The node leaves: from now until its end the session is given no work."""
+    """Whether the node leaves: from now until its end the session is given no work."""
 
 
 class Renewed(NamedTuple):
-    """The node's row after its renewal; `is_open` false: the session is over; `is_newest` false: an older number."""
+    """The node's row after its renewal."""
 
     node: NodeId
     is_open: bool
+    """Whether the session is open; False when it is over."""
     is_newest: bool
+    """Whether the renewal's number was the newest; False for an older number."""
     status: NodeStatus
     slots_wanted: int | None
     drain_by: Instant | None
+    """Instant by which the node's drain ends; None when it is not draining."""
     is_removed: bool
     came_online: bool = False
+    """Whether the node came online with this renewal."""
     held: Sequence[LiveTask] = ()
-    """What the store gives the node, read in the same transaction."""
+    """Tasks that the store gives the node, read in the same transaction."""
     slots_measured: int | None = None
     follows_load: bool = False
     granted: int = 0
-    """The newest version of the session's host grants."""
+    """Newest version of the session's host grants."""
     began_departing: bool = False
-    """With this renewal."""
+    """Whether the session began to depart with this renewal."""
 
 
 class PlacementView(NamedTuple):
+    """The stored state that a dispatch round begins with."""
+
     nodes: Sequence[Node]
     clusters: Sequence[Cluster]
     queues: Sequence[Queue]
     projects: Sequence[Project]
     ready_heads: Mapping[LaneId, TaskId]
-    """The oldest pending task of every lane that has one."""
+    """Oldest pending task of every lane that has one."""
     ready_ends: Mapping[LaneId, TaskId]
-    """The newest one, of lanes whose queue is last in first out."""
+    """Newest pending task of the lanes whose queue is last in first out."""
 
     @property
     def paused_queues(self) -> set[str]:
@@ -76,43 +89,55 @@ class PlacementView(NamedTuple):
 
 
 class HealthChange(NamedTuple):
+    """A new judgement of a node's health."""
+
     node: NodeId
     had: Health
-    """The judgement that this one follows."""
+    """Health that this judgement follows."""
     health: Health
     details: Mapping[str, object]
 
 
 class HeartbeatSample(NamedTuple):
+    """A measurement of a node, kept for its history."""
+
     at: Instant
     measurement: Measurement
 
 
 class LeaseRow(NamedTuple):
+    """The lease of an open session."""
+
     node: NodeId
     session: int
     renewals: int
+    """Number of renewals: the reaper watches whether it grows."""
     lease_ms: int
 
 
 class NodeStore(Protocol):
-    async def register(self, node: NewNode, now: Instant) -> NodeId:
-        """A new node, pending. The same join key again is the same node, with the new secret and what it says now.
+    """Access to nodes, their sessions and their clusters."""
 
-        A lease it holds keeps its length until the next session. Its cluster comes into being with its first node.
-        An enrolment costs a node that is known already nothing: it asks again, as its first answer was lost.
+    async def register(self, node: NewNode, now: Instant) -> NodeId:
+        """Register a new node, pending. The same join key again is the same node, with the new secret and description.
+
+        A lease it holds keeps its length until the next session. Its cluster is made with its first node.
+        An enrolment costs a node that is known already nothing: it repeats the call, as its first answer was lost.
         Raises Conflict when the `device_id` is another node's, NotAllowed when the enrolment is over or used up,
         IdempotencyMismatch when the claim's key was used with another body.
         """
         ...
 
     async def announce(self, node: NodeId, description: NodeDescription, now: Instant, join_key: str | None) -> None:
-        """What a known node says of itself now; its secret stays. Raises NotFound for one that is unknown or removed,
-        NotAllowed when the `join_key` is not its own, Conflict when the `device_id` is another node's."""
+        """Replace the description of a known node; its secret stays.
+
+        Raises NotFound for one that is unknown or removed, NotAllowed when the `join_key` is not its own, Conflict when
+        the `device_id` is another node's.
+        """
         ...
 
     async def secret_hash(self, node: NodeId) -> str | None:
-        """None for a node that is unknown or removed."""
+        """Return the hash of a node's secret; None for a node that is unknown or removed."""
         ...
 
     async def node_by_secret(self, secret_hash: str) -> NodeId | None: ...
@@ -130,9 +155,10 @@ class NodeStore(Protocol):
         after: int | None = None,
         is_departing: bool = False,
     ) -> tuple[int, Applied | None]:
-        """End the node's session and what it held, begin the next one; its number. Raises NotFound.
+        """End the node's session and what it held, and begin the next one; returns its number. Raises NotFound.
 
-        With `after`, only if that is still the newest session; otherwise nothing changes and the newest is told.
+        With `after`, only if that is still the newest session; otherwise nothing changes and the number of the newest
+        is returned.
         """
         ...
 
@@ -155,7 +181,7 @@ class NodeStore(Protocol):
         ...
 
     async def leases(self) -> list[LeaseRow]:
-        """The open sessions."""
+        """Return the leases of the open sessions."""
         ...
 
     async def hold(self, node: NodeId, drain_by: Instant | None, is_held: bool, now: Instant) -> bool:
@@ -166,32 +192,32 @@ class NodeStore(Protocol):
         ...
 
     async def set_health(self, changes: Sequence[HealthChange], term: int, now: Instant) -> None:
-        """Judgements of nodes; one that follows another judgement than the store's is passed over."""
+        """Store health judgements of nodes; one that follows another health than the stored one is ignored."""
         ...
 
     async def note_heartbeats(self, samples: Sequence[tuple[NodeId, bytes]], term: int, now: Instant) -> None:
-        """Keep a sample of measurements for history."""
+        """Store a sample of measurements for history."""
         ...
 
     async def heartbeat_history(
         self, node: NodeId, since: Instant, until: Instant, limit: int
     ) -> list[HeartbeatSample]:
-        """Samples from `since` on and before `until`: the newest so many, oldest first."""
+        """Return the newest `limit` samples from `since` on and before `until`, oldest first."""
         ...
 
     async def unregister(self, node: NodeId, now: Instant) -> None:
-        """Remove a node: secret revoked, history kept. Raises NotFound.
+        """Remove a node: its secret is revoked, its history is kept. Raises NotFound.
 
-        An open session is renewed no more: what it holds is free when its lease has ended, not before.
+        An open session can no longer be renewed: what it holds is free when its lease has ended, not before.
         """
         ...
 
     async def nodes(self, ids: Sequence[NodeId] | None = None) -> list[Node]:
-        """Nodes that are not removed (or those named, removed ones among them)."""
+        """Return nodes that are not removed (or those named, removed ones among them)."""
         ...
 
     async def placement_view(self) -> PlacementView:
-        """What the dispatcher looks at once a second, in one go."""
+        """Read what the dispatcher needs once a second, in one transaction."""
         ...
 
     async def clusters(self) -> list[Cluster]: ...
@@ -199,6 +225,8 @@ class NodeStore(Protocol):
     async def put_cluster(self, cluster: Cluster, now: Instant) -> None: ...
 
     async def drop_cluster(self, name: str, now: Instant) -> None:
-        """Remove it with its configuration. Raises NotFound, or Conflict while a node is in it or an open task names
-        it."""
+        """Remove a cluster with its configuration.
+
+        Raises NotFound, or Conflict while a node is in it or an open task names it.
+        """
         ...

@@ -1,4 +1,4 @@
-"""What is known of parked tasks. They are parked by `TaskStore.change`, and no longer when they are ready or final."""
+"""The store of parked tasks. `TaskStore.change` parks them; a task that is ready or final is no longer parked."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from crawlfleet.model.parking import ParkCause, Parking
 
 
 class ParkingStore(Protocol):
+    """Access to the parking records of tasks."""
+
     async def parkings(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, Parking]:
-        """Of those that are parked now."""
+        """Return the parking records of those tasks that are parked now."""
         ...
 
     async def parked_times(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, int]:
-        """How often each was parked in its round; only of tasks that were."""
+        """Return how often each task was parked in its round; only for tasks that were parked."""
         ...
 
     async def parked_for(self, cause: ParkCause, subject: str, limit: int) -> list[TaskId]:
-        """Tasks that are parked for this, those that wait longest first."""
+        """Return tasks that are parked for this subject, those that wait longest first."""
         ...
 
     async def parked_in_vain(self, now: Instant, limit: int) -> list[TaskId]:
-        """Tasks parked for a host whose back-off is over before its time: a person ended it, say."""
+        """Return tasks parked for a host whose back-off ended early, for example because a person ended it."""
         ...

@@ -1,4 +1,4 @@
-"""Making room: which executions were asked to stop for which waiting tasks."""
+"""Preemption: which executions were recalled for which waiting tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crawlfleet.ports.task_store import Applied
 
 
 class Preemption(NamedTuple):
-    """An execution to be stopped so that `waiter` finds room."""
+    """An execution to be stopped so that the task `waiter` gets its slot."""
 
     task: TaskId
     execution: ExecutionId
@@ -22,7 +22,7 @@ class Preemption(NamedTuple):
 
 
 class Stopping(NamedTuple):
-    """One that was asked and has not ended yet."""
+    """A preempted execution that has not ended yet."""
 
     task: TaskId
     node: NodeId
@@ -31,24 +31,26 @@ class Stopping(NamedTuple):
 
 
 class Preempted(NamedTuple):
-    """What is known of a task that was asked to make room in this round."""
+    """The preemptions of a task in its current round."""
 
     times: int
     waiter: TaskId
-    """For whom, the last time."""
+    """Id of the task that the last preemption was made for."""
 
 
 class Preemptions(Protocol):
+    """Access to preemptions."""
+
     async def preempt(self, chosen: Sequence[Preemption], term: int, now: Instant) -> Applied:
-        """Recall them. One that is not held under that execution any more, or recalled already, is refused."""
+        """Recall executions. One that is no longer held under that execution, or is recalled already, is refused."""
         ...
 
     async def stopping(self, waiter: TaskId | None = None) -> list[Stopping]:
-        """For all who wait, or for one."""
+        """Return preempted executions that have not ended, for all waiting tasks or for one."""
         ...
 
     async def preempted(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, Preempted]:
-        """Those of them that were, in the round they are in."""
+        """Return the preemptions of those tasks that were preempted in their current round."""
         ...
 
     async def preemptions_since(self, at: Instant) -> int: ...

@@ -21,39 +21,43 @@ class ProductBatch(NamedTuple):
 
 
 class ProductFilter(NamedTuple):
+    """The conditions of a list of products."""
+
     project: str | None = None
     shop: str | None = None
     product_id: str | None = None
-    """The shop's own, exactly."""
+    """The shop's own id of the product, exactly."""
     changed_since: Instant | None = None
-    """New, changed, gone or back since then."""
+    """Instant since which the product is new, changed, gone or back."""
     is_gone: bool | None = None
 
 
 class ProductStore(Protocol):
-    """`complete` of `TaskStore` writes the products of an outcome in the transaction that accepts it."""
+    """Access to products. `TaskStore.complete` writes an outcome's products in the transaction that accepts it."""
 
     async def put_products(self, batch: ProductBatch, now: Instant) -> bool:
-        """False, and nothing is written, when the execution is not live any more. The same batch again changes
-        nothing but when its products were seen."""
+        """Write products. Returns False, and writes nothing, when the execution is no longer live.
+
+        The same batch again changes nothing but when its products were seen.
+        """
         ...
 
     async def products(
         self, where: ProductFilter, limit: int, after: ProductKey | None = None
     ) -> RecordPage[ProductRecord]:
-        """In order of their keys."""
+        """Return a page of products in order of their keys."""
         ...
 
     async def product(self, key: ProductKey) -> ProductRecord | None: ...
 
     async def product_changes(self, key: ProductKey) -> list[ProductChange]:
-        """The newest first; only so many are kept."""
+        """Return the changes of a product, the newest first; only the last `CHANGES_KEPT` are kept."""
         ...
 
     async def unseen_products(
         self, project: str, shop: str, since: Instant, after: ProductKey, limit: int
     ) -> list[ProductRecord]:
-        """Not seen since then, and not known to be gone; in order of their keys."""
+        """Return products that were not seen since then and are not known to be gone, in order of their keys."""
         ...
 
     async def sync_counts(self, project: str, shop: str, since: Instant) -> SyncCounts: ...
@@ -61,5 +65,5 @@ class ProductStore(Protocol):
     async def synced_products(
         self, project: str, shop: str, since: Instant, kind: ChangeKind, after: ProductKey, limit: int
     ) -> list[ProductRecord]:
-        """Those that are new, changed or gone since then, as `sync_counts` counts them."""
+        """Return the products that are new, changed or gone since then, as `sync_counts` counts them."""
         ...

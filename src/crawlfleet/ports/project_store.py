@@ -1,8 +1,8 @@
-"""Projects: their shares and quotas, what they use, and the one write that has to be sure of both.
+"""Projects: their shares and quotas, their use, and the assignment by hand, which checks both in one transaction.
 
-A project has a *fence*, which is another one after every change of its quotas and after every assignment by hand. Only
-the leader assigns without asking the store what the project uses: it counts in its own memory, and says with each
-batch which fences that count is good for.
+A project has a *fence*, which changes with every change of its quotas and with every assignment by hand. Only the
+leader assigns without asking the store what the project uses: it counts in its own memory, and sends with each batch
+the fences that this count is valid for.
 """
 
 from __future__ import annotations
@@ -18,19 +18,23 @@ from crawlfleet.ports.task_store import Applied, Assignment
 
 
 class ProjectUse(NamedTuple):
+    """The use of a project's quotas by its open tasks."""
+
     waiting: int
-    """Pending, waiting or to be tried again."""
+    """Number of tasks that are pending, waiting or to be tried again."""
     held: Use
-    """Assigned or processing."""
+    """Slots and resources of tasks that are assigned or processing."""
 
 
 class ProjectStore(Protocol):
+    """Access to projects and their use."""
+
     async def projects(self) -> list[Project]:
-        """Those that somebody described, by name."""
+        """Return the projects that were configured, by name."""
         ...
 
     async def project(self, name: str) -> Project:
-        """With the defaults, and version 0, when nobody described it."""
+        """Return a project; with the defaults, and version 0, when it was never configured."""
         ...
 
     async def change_project(
@@ -41,23 +45,23 @@ class ProjectStore(Protocol):
         now: Instant,
         expected_version: int | None = None,
     ) -> Project:
-        """The next version. Raises Conflict when the newest is not the expected one."""
+        """Write the next version. Raises Conflict when the newest is not the expected one."""
         ...
 
     async def drop_project(self, name: str, now: Instant) -> bool:
-        """It has the defaults again; False when nobody described it."""
+        """Reset a project to the defaults; False when it was never configured."""
         ...
 
     async def project_uses(self, names: Sequence[str] | None = None) -> dict[str, ProjectUse]:
-        """Of those named; or of all that have tasks which have not ended."""
+        """Return the use of the named projects; or of all that have tasks which have not ended."""
         ...
 
     async def held_in(self, projects: Sequence[str]) -> list[LiveTask]:
-        """What nodes hold of these projects."""
+        """Return the tasks of these projects that nodes hold."""
         ...
 
     async def assign_by_hand(
         self, item: Assignment, project: str, refuses: Callable[[Project, Use], Refusal | None], now: Instant
     ) -> Applied:
-        """Like `assign`, if the project's quotas allow it by what it uses at this very moment; with a new fence."""
+        """Assign like `assign`, if the project's quotas allow it by its use in this transaction; sets a new fence."""
         ...

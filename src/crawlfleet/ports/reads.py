@@ -1,4 +1,4 @@
-"""Reading what is stored: tasks by filter, their executions, dead letters."""
+"""Read access to stored tasks by filter, their executions, and dead letters."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from crawlfleet.ports.record_page import RecordPage
 
 @dataclass(frozen=True, slots=True)
 class TaskFilter:
+    """The conditions of a list of tasks."""
+
     statuses: tuple[TaskStatus, ...] = ()
     project: str | None = None
     workflow: str | None = None
@@ -26,15 +28,18 @@ class TaskFilter:
 
 
 class TaskPage(NamedTuple):
+    """A page of a list of tasks."""
+
     tasks: Sequence[TaskRecord]
     before: TaskId | None
-    """Where the next page begins; None at the end."""
+    """Cursor of the next page; None at the end."""
     searched_to: TaskId | None = None
-    """Where a search stopped though there is more: a page costs a bounded number of rows, however rare its finds."""
+    """Id at which a search stopped though there is more: a page costs a bounded number of rows, however rare its
+    matches."""
 
 
 class Reads(Protocol):
-    """What people look at. Pages are newest first; the cursor is the last id seen."""
+    """Read access for people. Pages are newest first; the cursor is the last id seen."""
 
     async def tasks(self, ids: Sequence[TaskId], *, with_parameters: bool = True) -> dict[TaskId, TaskRecord]: ...
 
@@ -49,20 +54,23 @@ class Reads(Protocol):
         *,
         with_parameters: bool = False,
     ) -> TaskPage:
-        """A page that costs no more than so many rows and bytes. `text` is the beginning of an id or of a name, or a
-        part of the host of a URL in the parameters. Records have their parameters only `with_parameters`."""
+        """Return a page that costs a bounded number of rows and bytes.
+
+        `text` is the beginning of an id or of a name, or a part of the host of a URL in the parameters. Records have
+        their parameters only `with_parameters`.
+        """
         ...
 
     async def executions(self, task: TaskId) -> list[ExecutionRecord]:
-        """The last hundred, oldest first."""
+        """Return the last hundred executions of a task, oldest first."""
         ...
 
     async def execution_page(self, task: TaskId, limit: int, after: ExecutionId = 0) -> RecordPage[ExecutionRecord]:
-        """Oldest first."""
+        """Return a page of the executions of a task, oldest first."""
         ...
 
     async def parents(self, task: TaskId) -> dict[TaskId, TaskStatus | None]:
-        """Parents a waiting task still waits for, with their status."""
+        """Return the parents that a waiting task still waits for, with their status."""
         ...
 
     async def dead_letters(

@@ -1,4 +1,4 @@
-"""A page of a list."""
+"""The type of one page of a list."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ RecordT = TypeVar("RecordT")
 
 
 class RecordPage(list[RecordT]):
-    """The records of a page: fewer than were asked for where they are large, which does not mean the end."""
+    """The records of a page. Large records make it shorter than requested, which does not mean the end of the list."""
 
     def __init__(self, records: Iterable[RecordT] = (), *, has_more: bool = False) -> None:
         super().__init__(records)

@@ -1,4 +1,4 @@
-"""Schedules and their ticks. The rules are those of `ports.store`."""
+"""The store of schedules and their ticks. The rules are those of `ports.store`."""
 
 from __future__ import annotations
 
@@ -17,50 +17,60 @@ from crawlfleet.ports.task_store import Accepted, Applied, NewTask
 
 
 class ScheduleFilter(NamedTuple):
+    """The conditions of a list of schedules."""
+
     project: str | None = None
     task_type: str | None = None
     is_paused: bool | None = None
 
 
 class ScheduleAnswer(NamedTuple):
+    """The answer to a schedule that was added."""
+
     schedule: Schedule
     is_replay: bool = False
+    """Whether an earlier request under the same idempotency key added the schedule."""
 
 
 class Firing(NamedTuple):
-    """What is to become of a schedule that is due: decided on the record, written if it is still that one."""
+    """The decision about a due schedule: made on the record, written if that is still the stored one."""
 
     schedule: Schedule
     plan: Plan
     tasks: Mapping[Instant, NewTask | Refusal]
-    """A task for every tick that may fire: those of the plan, and the one that was held."""
+    """Tasks of the ticks that may fire: those of the plan, and the one that was held."""
     limited: Collection[str] = ()
-    """Projects that have quotas on what waits: above one, a tick is refused."""
+    """Projects that have quotas on waiting tasks: if one is exceeded, a tick is refused."""
 
 
 @dataclass(slots=True)
 class Fired:
-    """What was written, for the broker's hints and for the log."""
+    """The result of firing schedules, for the broker's hints and for the log."""
 
     fired: int = 0
     skipped: int = 0
     stale: int = 0
-    """Schedules that were changed meanwhile: their turn comes again."""
+    """Number of schedules that were changed meanwhile; they are tried again."""
     ready: dict[LaneId, list[TaskId]] = field(default_factory=dict)
     cancelled: Applied = field(default_factory=Applied)
 
 
 class HandRun(NamedTuple):
+    """A person's order to run a schedule now."""
+
     schedule: ScheduleId
     task: NewTask | Refusal
     is_forced: bool
+    """Whether the task is submitted despite the overlap policy."""
     claim: Claim | None = None
     limited: Collection[str] = ()
-    """As of a firing."""
+    """Projects that have quotas on waiting tasks, as in `Firing`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunAnswer:
+    """The answer to a run by hand."""
+
     item: Accepted | Refusal
     is_replay: bool = False
     ready: Mapping[LaneId, Sequence[TaskId]] = field(default_factory=dict)
@@ -68,8 +78,10 @@ class RunAnswer:
 
 
 class ScheduleStore(Protocol):
+    """Access to schedules and their ticks."""
+
     async def add_schedule(self, make: Callable[[], Schedule], claim: Claim | None, now: Instant) -> ScheduleAnswer:
-        """`make` is asked only where the claim has no answer yet; what it raises changes nothing.
+        """Add a schedule. `make` is called only where the claim has no answer yet; if it raises, nothing changes.
 
         Raises OverLimit when there are too many, IdempotencyMismatch for another body under a known key.
         """
@@ -78,11 +90,11 @@ class ScheduleStore(Protocol):
     async def change_schedule(
         self, schedule: ScheduleId, change: Callable[[Schedule], Schedule], now: Instant
     ) -> Schedule:
-        """`change` sees the locked record; what it raises changes nothing. Raises NotFound."""
+        """Change a schedule. `change` gets the locked record; if it raises, nothing changes. Raises NotFound."""
         ...
 
     async def remove_schedule(self, schedule: ScheduleId, now: Instant) -> None:
-        """Its tasks stay. Raises NotFound."""
+        """Remove a schedule; its tasks stay. Raises NotFound."""
         ...
 
     async def schedule(self, schedule: ScheduleId) -> Schedule | None: ...
@@ -90,26 +102,29 @@ class ScheduleStore(Protocol):
     async def list_schedules(
         self, where: ScheduleFilter, limit: int, before: ScheduleId | None = None
     ) -> RecordPage[Schedule]:
-        """Newest first."""
+        """List schedules, newest first."""
         ...
 
     async def ticks(self, schedule: ScheduleId, limit: int) -> list[Tick]:
-        """Newest first."""
+        """Return the ticks of a schedule, newest first."""
         ...
 
     async def due_schedules(self, now: Instant, limit: int) -> list[Schedule]:
-        """With a tick that is due, the longest due first; or with one that was held and need not wait any longer."""
+        """Return schedules with a tick that is due, the longest due first, or with a held one that need not wait."""
         ...
 
     async def next_due(self) -> Instant | None:
-        """When the next tick of any schedule fires."""
+        """Return the instant at which the next tick of any schedule fires."""
         ...
 
     async def fire(self, firings: Sequence[Firing], term: int, now: Instant) -> Fired:
-        """The ticks, their tasks and how far their schedules are, in one transaction under the term."""
+        """Write the ticks, their tasks and the progress of their schedules, in one transaction under the term."""
         ...
 
     async def run_schedule(self, run: HandRun, now: Instant) -> RunAnswer:
-        """A task of the schedule outside of its ticks. By its overlap policy it is refused (NOT_READY) while another
-        goes on, unless forced. Raises NotFound; OverLimit above a quota on what waits: then nothing is changed."""
+        """Submit a task of the schedule outside of its ticks.
+
+        By its overlap policy it is refused (NOT_READY) while another one has not ended, unless forced. Raises NotFound;
+        OverLimit above a quota on waiting tasks: then nothing is changed.
+        """
         ...

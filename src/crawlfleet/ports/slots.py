@@ -1,4 +1,4 @@
-"""How many tasks a node runs at a time: what a person wants, and what the load it measures allows for."""
+"""The number of slots of a node: what a person orders, and what the measured load allows."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from crawlfleet.model.instants import Instant
 
 
 class SlotChange(NamedTuple):
-    """By load."""
+    """A change of a node's slots because of its load."""
 
     node: NodeId
     had: int
+    """Number of slots that the change follows."""
     slots: int
     reason: str
 
 
 class SlotStore(Protocol):
+    """Access to the slots of nodes."""
+
     async def set_slots(self, node: NodeId, slots: int | None, now: Instant, *, follows_load: bool = False) -> bool:
-        """A person's word: so many, or as the load allows, or neither. False when the node is unknown."""
+        """Store a person's order: this number, or as the load allows, or neither. False when the node is unknown."""
         ...
 
     async def scale_slots(self, changes: Sequence[SlotChange], term: int, now: Instant) -> set[NodeId]:
-        """What the load allows for; a node for which a person has said a number meanwhile is left alone."""
+        """Set the slots that the load allows; skips a node for which a person has ordered a number meanwhile."""
         ...

@@ -1,8 +1,8 @@
-"""The store: truth. Every change of state is one conditional batch transition in one transaction.
+"""The store holds the truth. Every change of state is one conditional batch transition in one transaction.
 
 Rules every method keeps:
 - one transaction, with its events and its counter deltas in it; it returns after the commit is on disk
-- a bad item is a Refusal in the answer and changes nothing; its neighbours go on
+- a bad item is a Refusal in the answer and changes nothing; the other items are processed
 - `term`, where given, is checked inside the transaction: an older term raises NotLeader and writes nothing
 - StoreUnavailable: nothing was written. OutcomeUnknown: read the ids again before deciding
 """
@@ -67,6 +67,6 @@ class Store(
     LaneUpkeep,
     Protocol,
 ):
-    """All of it. Services ask for the part they use."""
+    """The whole store. Services ask for the part they use."""
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Tasks and their transitions: added, assigned, ended, changed. The rules are those of `ports.store`."""
+"""The store of tasks and their transitions: add, assign, complete, change. The rules are those of `ports.store`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from crawlfleet.ports.idempotency import Claim
 
 
 class NewTask(NamedTuple):
+    """A checked task that is to be added."""
+
     id: TaskId
     project: str
     workflow: str | None
@@ -26,27 +28,31 @@ class NewTask(NamedTuple):
     created_at: Instant
     parameters: bytes
     spec: bytes | None
+    """Further fields of the task as JSON; None for none."""
     lane: LaneId
     priority: int
     timeout_s: int
     due_at: Instant | None = None
+    """Instant before which the task is not ready."""
     parents: tuple[TaskId, ...] = ()
     group: GroupId | None = None
 
 
 class Submission(NamedTuple):
-    """One caller's tasks. Refusals found before the store stand in their place."""
+    """The tasks of one request. Items that were refused before they reached the store stay at their position."""
 
     items: Sequence[NewTask | Refusal]
     is_atomic: bool = False
     claim: Claim | None = None
     group: NewGroup | None = None
-    """Made with its first members: all of it or nothing."""
+    """Group to make with its first members: all of it or nothing."""
     limited: Collection[str] = ()
-    """Projects among those of its tasks that have quotas on what waits: above one, none of its tasks is taken."""
+    """Those projects of its tasks that have quotas on waiting tasks: if one is exceeded, no task is accepted."""
 
 
 class Accepted(NamedTuple):
+    """The answer to an accepted task."""
+
     id: TaskId
     status: TaskStatus
     created_at: Instant
@@ -55,23 +61,30 @@ class Accepted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SubmissionAnswer:
+    """The answer to a submission."""
+
     items: Sequence[Accepted | Refusal]
     is_replay: bool = False
+    """Whether this is the stored answer to an earlier request under the same idempotency key."""
     group: GroupId | None = None
-    """The one that was made."""
+    """Id of the group that was made."""
     over_quota: str | None = None
-    """Which quota has no room for them: none was taken."""
+    """Quota that has no capacity left for the tasks; then none was accepted."""
     renews_at: Instant | None = None
-    """When that quota begins anew, where it is a daily one."""
+    """Instant at which that quota begins anew, where it is a daily one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Added:
+    """The result of adding submissions: the answers, and the ready tasks for the broker."""
+
     answers: Sequence[SubmissionAnswer]
     ready: Mapping[LaneId, Sequence[TaskId]]
 
 
 class Assignment(NamedTuple):
+    """The order to run a task on a node in a session."""
+
     task: TaskId
     lane: LaneId
     execution: ExecutionId
@@ -81,30 +94,37 @@ class Assignment(NamedTuple):
 
 @dataclass(slots=True)
 class Applied:
-    """What a transition did, for the answer and for the broker's hints."""
+    """The effects of transitions, for the answer and for the broker's hints."""
 
     after: dict[TaskId, TaskStatus] = field(default_factory=dict)
+    """Status of each changed task after its transition."""
     refused: dict[TaskId, Refusal] = field(default_factory=dict)
     ready: dict[LaneId, list[TaskId]] = field(default_factory=dict)
+    """Tasks that became ready, by lane."""
     freed: list[tuple[NodeId, ExecutionId]] = field(default_factory=list)
+    """Executions whose slots became free."""
     told: set[NodeId] = field(default_factory=set)
-    """Nodes that have something new to hear: a recall."""
+    """Nodes for which there is a new recall."""
 
 
 class Delivery(NamedTuple):
-    """What a node needs to run a task."""
+    """The data that a node needs to run a task."""
 
     task: TaskId
     task_type: str
     parameters: bytes
     is_metered: bool = False
-    """Its project has daily quotas."""
+    """Whether the task's project has daily quotas."""
 
 
 class TaskStore(Protocol):
+    """Access to tasks and their transitions."""
+
     async def ensure_lanes(self, lanes: Sequence[Lane]) -> None:
-        """Make the lanes known, so that tasks can be added to them within `LANE_FRESH_S`; doing it again changes
-        nothing else."""
+        """Store the lanes, so that tasks can be added to them within `LANE_FRESH_S`.
+
+        Doing it again changes nothing else.
+        """
         ...
 
     async def add(self, submissions: Sequence[Submission], now: Instant) -> Added:
@@ -118,25 +138,25 @@ class TaskStore(Protocol):
         ...
 
     async def kept_answer(self, claim: Claim, items: int, now: Instant) -> SubmissionAnswer | None:
-        """What `add` would say again to so many items under this key; None when the key is not known."""
+        """Return what `add` would answer again to this number of items under this key; None for an unknown key."""
         ...
 
     async def assign(
         self, batch: Sequence[Assignment], term: int | None, now: Instant, fences: Mapping[str, int] | None = None
     ) -> Applied:
-        """pending -> assigned, for tasks still pending and nodes whose session is open and takes work.
+        """Change tasks pending -> assigned, if they are still pending and the node's session is open and takes work.
 
-        With the `fences` of their projects (0: nobody described it), tasks of a project that has another one by now
-        are refused with OVER_QUOTA: what was counted on is not so any more.
+        With the `fences` of their projects (0: never configured), tasks of a project that has another fence by now
+        are refused with OVER_QUOTA: the count that the leader relied on is no longer valid.
         """
         ...
 
     async def complete(self, outcomes: Sequence[Outcome], now: Instant) -> Applied:
-        """The hot path of a finished execution that needs no decision: held -> completed, fenced by execution."""
+        """Complete executions that need no decision, the hot path: held -> completed, fenced by execution."""
         ...
 
     async def change(self, tasks: Sequence[TaskId], decide: Decide, now: Instant, term: int | None = None) -> Applied:
-        """Any other transition: each live row is locked, decided upon, checked against the table, written.
+        """Make any other transition: each live row is locked, decided upon, checked against the table, written.
 
         A task that is final is refused with ALREADY_FINAL, an unknown one with UNKNOWN_TASK. When a task becomes
         final its dependants are released or cancelled in the same transaction.
@@ -144,17 +164,17 @@ class TaskStore(Protocol):
         ...
 
     async def reopen(self, tasks: Sequence[TaskId], now: Instant) -> Applied:
-        """A person's retry: the next round of final tasks, with fresh retries; NOT_FINAL for others."""
+        """Begin the next round of final tasks with fresh retries, for a person's retry; NOT_FINAL for others."""
         ...
 
     async def live(self, tasks: Sequence[TaskId]) -> dict[TaskId, LiveTask]: ...
 
     async def held(self, nodes: Sequence[NodeId]) -> dict[NodeId, list[LiveTask]]:
-        """What the store has given to each node."""
+        """Return the tasks that the store has given to each node."""
         ...
 
     async def deliveries(self, tasks: Sequence[TaskId]) -> dict[TaskId, Delivery]: ...
 
     async def drop(self, tasks: Sequence[TaskId], now: Instant) -> Applied:
-        """Forget final tasks with their executions and dead letters; NOT_FINAL for others."""
+        """Remove final tasks with their executions and dead letters; NOT_FINAL for others."""
         ...

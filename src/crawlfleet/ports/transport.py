@@ -1,4 +1,4 @@
-"""How an agent reaches a master."""
+"""The protocol by which an agent calls a master."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crawlfleet.wire.sync import OpenDown, OpenUp, SyncDown, SyncUp
 
 
 class MessageTooLarge(UsageError):
-    """The message has more bytes than a master, or a proxy before it, takes: nothing of it was read."""
+    """The message has more bytes than a master, or a proxy before it, accepts: nothing of it was read."""
 
     code = "too_large"
     http_status = 413
@@ -17,14 +17,14 @@ class MessageTooLarge(UsageError):
     def __init__(self, detail: str, *, is_from_master: bool = True) -> None:
         super().__init__(detail)
         self.is_from_master = is_from_master
-        """False: the answer is no problem document of a master. A proxy may have given it."""
+        """Whether a master gave the answer. False: it is no problem document of a master; a proxy may have sent it."""
 
 
 class MasterTransport(Protocol):
-    """One call, one answer. A call that fails raises Unavailable: whether the master acted on it is unknown.
+    """A connection to a master: one call, one answer. A failed call raises Unavailable: it may have had its effect.
 
-    NotAllowed means the secret is no longer good, NotFound that the node is not known, MessageTooLarge that the same
-    has to be said in smaller parts.
+    NotAllowed means the secret is no longer valid, NotFound that the node is not known, MessageTooLarge that the
+    message has to be sent in smaller parts.
     """
 
     async def open(self, up: OpenUp) -> OpenDown: ...

@@ -1,1 +1,1 @@
-"""Everything that sites do to crawlers, each under a path of its own. `behaviour_table.py` lists it all."""
+"""Everything that sites do to crawlers, each behaviour under a path of its own; `behaviour_table.py` lists all."""

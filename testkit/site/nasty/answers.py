@@ -1,4 +1,4 @@
-"""Status lines, connections and heads that are allowed, or nearly, and that few expect."""
+"""Status lines, connections and heads that are allowed, or nearly, and that few clients expect."""
 
 from __future__ import annotations
 

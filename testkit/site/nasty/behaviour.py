@@ -1,4 +1,4 @@
-"""What a nasty behaviour is: where it lives, what it does, and what a good crawler makes of it."""
+"""The record of a nasty behaviour: its path, what it does, and what a good crawler does with it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ PREFIX = "/nasty/"
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
+    """One nasty behaviour."""
+
     path: str
-    """It answers for this path and all below it."""
+    """Path for which it answers, with all paths below it."""
     does: str
+    """Description of what it does, for the documentation."""
     good: str
-    """What a good crawler does."""
+    """Description of what a good crawler does, for the documentation."""
     answer: Answerer
 
 
@@ -36,7 +39,7 @@ class Family:
         self.behaviours.append(Behaviour(self.path(name), does, good, answerer))
 
     def answers(self, name: str, does: str, good: str) -> Callable[[Answerer], Answerer]:
-        """For a function."""
+        """Return a decorator that adds a function as a behaviour."""
 
         def register(answerer: Answerer) -> Answerer:
             self.add(name, does, good, answerer)

@@ -1,4 +1,4 @@
-"""The one table of all nasty behaviours: for tests to walk, and for the documentation."""
+"""The table of all nasty behaviours, for tests and for the documentation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _BY_PATH = {it.path: it for it in BEHAVIOURS}
 
 
 def find_behaviour(path: str) -> Behaviour | None:
-    """The one of the longest path that this one begins with."""
+    """Return the behaviour with the longest path that is a prefix of this one."""
     if not path.startswith(PREFIX):
         return None
     if path == PREFIX:
@@ -64,7 +64,7 @@ def is_trap(path: str) -> bool:
 
 
 def as_markdown() -> str:
-    """For the documentation: a table for each family."""
+    """Write a table for each family, for the documentation."""
     parts = []
     for family in FAMILIES:
         rows = [f"| `{it.path}` | {_cell(it.does)} | {_cell(it.good)} |" for it in family.behaviours]

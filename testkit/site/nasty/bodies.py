@@ -1,4 +1,4 @@
-"""Answers that lie about their length, break off, or never end."""
+"""Responses that lie about their length, break off, or never end."""
 
 from __future__ import annotations
 

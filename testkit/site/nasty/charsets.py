@@ -1,4 +1,4 @@
-"""Charsets: what the header says, what the page says, what the bytes are."""
+"""Charsets: the declaration in the header, the declaration in the page, and the encoding of the bytes disagree."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ LATE_BYTES = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Case:
+    """One case of a charset."""
+
     name: str
     does: str
     text: str
-    """The title that a good crawler reads; U+FFFD stands where nobody can know."""
+    """Title that a good crawler reads; U+FFFD stands for characters that cannot be known."""
     raw: bytes
     content_type: str = "text/html"
 

@@ -116,7 +116,7 @@ def _fill(pack: Callable[[bytes], bytes]) -> bytes:
     return b"".join(pack(_MEGABYTE) for _ in range(BOMB_BYTES // len(_MEGABYTE)))
 
 
-# Made when first asked for, and once: a second of work each.
+# Made at the first request, and once: a second of work each.
 _BOMBS: dict[str, tuple[str, str, Callable[[], bytes]]] = {
     "gzip-bomb": ("gzip", "in gzip", _zlib_bomb),
     "br-bomb": ("br", "in brotli", _br_bomb),

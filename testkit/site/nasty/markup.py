@@ -11,7 +11,7 @@ DEPTH = 100_000
 LINE_BYTES = 100_000_000
 LINKS = 100_000
 FAKE = "/nasty/markup/fake"
-"""What only looks like a link leads here: nobody should ask for it."""
+"""Path to which everything leads that only looks like a link: no crawler should request it."""
 REAL = "/nasty/answer/empty"
 _LIMITED = "reads it, or stops at a limit, in bounded time and memory"
 _BLOCK = b"never a tag " * 5_000

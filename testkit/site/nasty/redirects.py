@@ -1,4 +1,4 @@
-"""Redirects: round and round, without end, to where nobody should go, and to nowhere."""
+"""Redirects: in loops, without end, to forbidden targets, and to nowhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sites that say no: too many requests, overload, walls, captchas."""
+"""Sites that refuse: too many requests, overload, block pages, captchas."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CHALLENGE = (
 
 
 def _slowly(exchange: Exchange, *headers: tuple[str, str]) -> Answer:
-    """One door for all who come under one host name."""
+    """Answer through one rate limit for all requests under one host name."""
     if exchange.memory.is_open(exchange.request.host + exchange.request.path, MOST_PER_SECOND):
         return ok("Welcome")
     return reply(429, simple_page("Too many requests"), headers)

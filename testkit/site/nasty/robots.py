@@ -1,6 +1,6 @@
-"""Variants of robots.txt. A host name of the form `robots-NAME.anything` has that one; each is also under its path.
+"""Variants of robots.txt. A host name of the form `robots-NAME.anything` has that variant; each is also under its path.
 
-What a good crawler does is RFC 9309: redirects are followed five times, 4xx allows everything, 5xx and silence forbid
+A good crawler follows RFC 9309: redirects are followed five times, 4xx allows everything, 5xx and silence forbid
 everything, at least 500 KiB are read.
 """
 
@@ -41,7 +41,7 @@ def _text(text: str | bytes) -> bytes:
 
 
 def _huge() -> bytes:
-    """A rule at the start, and one after five megabytes."""
+    """Return a robots.txt with a rule at the start, and one after five megabytes."""
     start = "User-agent: *\nDisallow: /products/1\n"
     return _text(start + _LINE * (HUGE_BYTES // len(_LINE)) + "Disallow: /products/2\n")
 
@@ -167,7 +167,7 @@ async def reset(exchange: Exchange) -> None:
 
 _BY_NAME = {it.path.rpartition("/")[2]: it for it in FAMILY.behaviours}
 VARIANTS = ("shop", *_BY_NAME)
-"""`shop` is that of the shop itself."""
+"""Names of the variants; `shop` is that of the shop itself."""
 
 
 def robots_answer(exchange: Exchange, default: str, of_shop: str) -> Answer:

@@ -1,4 +1,4 @@
-"""Cookies and logins."""
+"""Cookies and logins that a site requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sites that take their time: before the answer, in the middle of it, or for ever."""
+"""Slow sites: before the response, in the middle of it, or for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages without end: a crawl that follows every link never comes out."""
+"""Traps: pages without end, in which a crawl that follows every link never ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TODAY = date(2026, 1, 1)
 
 
 def _trap(title: str, *paths: str) -> bytes:
-    """A page with links, in HTML."""
+    """Write an HTML page with links."""
     return ok(
         title, "".join(f'<p><a href="{escape(path)}">{escape(path.rpartition("/")[2])}</a></p>' for path in paths)
     )
