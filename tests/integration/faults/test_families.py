@@ -159,9 +159,10 @@ async def test_a_crawl_delay_is_kept_and_a_long_one_is_capped(nasty: SiteProcess
 
 async def test_all_bad_sitemaps_at_once(nasty: SiteProcess) -> None:
     await nasty.set(robots="sitemaps")
-    got = await crawled(nasty, url=f"{nasty.url}/about", sitemaps=True, max_pages=60)
+    got = await crawled(nasty, url=f"{nasty.url}/about", sitemaps=True, max_pages=200)
+    # Early among the pages without end, though not at a place that is known: requests overtake each other.
     assert {"/outlet/1", "/outlet/2", "/outlet/3"} <= got.pages.keys()
-    assert len(got.pages) == 60
+    assert len(got.pages) == 200
 
 
 # -- traps: all of them end, and something is said of each
