@@ -15,9 +15,9 @@ from tests.unit.execution.crawl.crawl_kit import fetcher, site
 
 PARSES = """
 import resource
-from crawlfleet.execution.executors.outside import linux
+from crawlfleet.execution.executors.outside import linux_processes
 from selectolax.lexbor import LexborHTMLParser
-linux.keep_freed_memory()
+linux_processes.keep_freed_memory()
 html = "<ul>" + "<li><a href='/p'>a page</a></li>" * 900
 LexborHTMLParser(html)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
