@@ -51,9 +51,9 @@ class ExecutionLookup:
         executions = await self._store.executions(task)
         completed = [one for one in executions if one.status is ExecutionStatus.COMPLETED and one.round == record.round]
         if completed:
-            return _found(completed[-1])
+            return _convert_record(completed[-1])
         live = [one for one in executions if one.status is None]
-        return _found(live[-1]) if live else FoundExecution(None, None)
+        return _convert_record(live[-1]) if live else FoundExecution(None, None)
 
     async def find_with_log(self, task: TaskId, execution: ExecutionId | None) -> FoundExecution:
         """Return the named execution of the task, or its newest."""
@@ -64,7 +64,7 @@ class ExecutionLookup:
             executions = [one for one in executions if one.id == execution]
             if not executions:
                 raise NotFound(f"{task_text(task)} has no execution {execution_text(execution)}")
-        return _found(executions[-1]) if executions else FoundExecution(None, None, is_live=True)
+        return _convert_record(executions[-1]) if executions else FoundExecution(None, None, is_live=True)
 
 
 def read_manifest(metrics: bytes | None) -> Manifest:
@@ -79,6 +79,6 @@ def read_manifest(metrics: bytes | None) -> Manifest:
     return manifest if is_sound else Manifest()
 
 
-def _found(record: ExecutionRecord) -> FoundExecution:
+def _convert_record(record: ExecutionRecord) -> FoundExecution:
     manifest = read_manifest(record.metrics) if record.status is ExecutionStatus.COMPLETED else None
     return FoundExecution(record.id, manifest, is_live=record.status is None)

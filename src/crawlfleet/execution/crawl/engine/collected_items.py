@@ -59,7 +59,7 @@ class Gathered:
         field_counts.add(self.counts, facts.counts)
         if facts.container is not None:
             self._settle(facts.container)
-        for found in self._found(url, status, facts):
+        for found in self._read_items(url, status, facts):
             await self._emit(found.item)
             self.items += 1
             self._keep(found.key, found.record, found.size)
@@ -96,7 +96,7 @@ class Gathered:
                     self._keep(name, value)
         self._held_bytes = 0
 
-    def _found(self, url: str, status: int, facts: PageFacts) -> Iterator[Found]:
+    def _read_items(self, url: str, status: int, facts: PageFacts) -> Iterator[Found]:
         """Yield the records of a page, except for the lists of a page without a recognised container."""
         if self._plan.is_only_page or self._plan.page:
             yield _fitted(PAGES, {"url": url, "title": facts.title, "status": status, **facts.page}, url)

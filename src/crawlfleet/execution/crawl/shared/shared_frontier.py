@@ -171,7 +171,7 @@ class ChunkItems(Gathered):
         field_counts.add(self.counts, facts.counts)
         items = self._frontier.chunk(chunk).items
         before = len(items)
-        items += [found.item for found in self._found(url, status, facts)]
+        items += [found.item for found in self._read_items(url, status, facts)]
         if facts.container is None and any(facts.lists.values()):
             items.append(self.listed(url, facts.lists))
         self.items += len(items) - before

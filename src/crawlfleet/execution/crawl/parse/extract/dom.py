@@ -120,7 +120,7 @@ class _Matchers(threading.local):
 _matchers = _Matchers()
 
 
-def _found(find: Find, text: str, below: LexborNode | None) -> list[LexborNode]:
+def _find_elements(find: Find, text: str, below: LexborNode | None) -> list[LexborNode]:
     if below is None:
         return []
     try:
@@ -150,17 +150,17 @@ class LexborTree:
         return self.css(selector.text)
 
     def select_in(self, selector: Selector, element: Any | None) -> list[Any]:
-        return _found(_matchers.find, selector.text, self._top if element is None else element)
+        return _find_elements(_matchers.find, selector.text, self._top if element is None else element)
 
     def css(self, text: str) -> list[Any]:
-        return _found(_matchers.find, text, self._top)
+        return _find_elements(_matchers.find, text, self._top)
 
     def first(self, text: str) -> Any | None:
-        found = _found(_matchers.find_first, text, self._top)
+        found = _find_elements(_matchers.find_first, text, self._top)
         return found[0] if found else None
 
     def in_head(self, text: str) -> list[Any]:
-        return _found(_matchers.find, text, self._html.head)
+        return _find_elements(_matchers.find, text, self._html.head)
 
     def tag(self, element: LexborNode) -> str:
         return element.tag or ""

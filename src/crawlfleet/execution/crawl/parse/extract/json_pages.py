@@ -66,7 +66,7 @@ def json_records(
 
 def _read(data: Any, container: Container, base: str, counts: Columns, budget: EvaluationBudget) -> list[Record]:
     counted = column(counts, container.path)
-    found = _found(container.expression, data, budget, counted)
+    found = _evaluate(container.expression, data, budget, counted)
     rows = [row for row in (found if isinstance(found, list) else [found]) if row is not None][:RECORDS_MOST]
     counted[MATCHES] += len(rows)
     made: dict[Hashable, Record] = {at: {} for at in range(len(rows))}
@@ -85,14 +85,14 @@ def _read(data: Any, container: Container, base: str, counts: Columns, budget: E
 
 def _values(field: Field, row: Any, budget: EvaluationBudget, counts: Columns) -> list[Any]:
     counted = column(counts, field.path)
-    found = _found(field.expression, row, budget, counted)
+    found = _evaluate(field.expression, row, budget, counted)
     values = found if field.is_list and isinstance(found, list) else [found]
     values = [value for value in values if value is not None][: LIST_MOST if field.is_list else 1]
     counted[MATCHES] += len(values)
     return [_readable(field, value) for value in values]
 
 
-def _found(expression: Expression | None, data: Any, budget: EvaluationBudget, counted: list[int]) -> Any:
+def _evaluate(expression: Expression | None, data: Any, budget: EvaluationBudget, counted: list[int]) -> Any:
     assert expression is not None
     try:
         return evaluate_expression(expression, data, budget)
