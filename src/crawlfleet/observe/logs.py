@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import warnings
 from collections.abc import MutableMapping
 from io import StringIO
 from typing import Any, TextIO
@@ -42,6 +43,8 @@ def configure_logs(level: str = "info", style: str = "auto") -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_EscapingFormatter("%(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    # requests mutes this warning as well, but another thread that leaves `warnings.catch_warnings` may undo that.
+    warnings.filterwarnings("ignore", message="SOCKS support in urllib3")
 
 
 def _escape_values(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
