@@ -1,7 +1,7 @@
 """The state machine of a task: its transitions, as pure functions that the store applies inside its transaction.
 
-Every function here returns a `DecideTransition`: given the locked row it returns the next transition, or refuses. Fences
-come first: a report on an execution that is not the live one, or on another node's, changes nothing.
+Every function here returns a `DecideTransition`: given the locked row it returns the next transition, or refuses.
+Fences come first: a report on an execution that is not the live one, or on another node's, changes nothing.
 """
 
 from __future__ import annotations
