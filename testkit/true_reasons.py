@@ -12,7 +12,7 @@ from crawlfleet.control.leader.node_states import node_states
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.node import DEFAULT_CLUSTER
-from crawlfleet.model.requirement import Lane
+from crawlfleet.model.queue import Lane
 from crawlfleet.model.status import Recall, TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.store import Store

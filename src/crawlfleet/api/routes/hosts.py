@@ -18,7 +18,7 @@ from crawlfleet.api.views.hosts import HostFiguresView, HostHistory, figures_vie
 from crawlfleet.api.views.tasks import Time
 from crawlfleet.control.admin.hosts import HostReport
 from crawlfleet.model import limits
-from crawlfleet.model.host_budget import HostLimits
+from crawlfleet.model.host import HostLimits
 from crawlfleet.model.host_stats import SPANS
 from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import to_text

@@ -12,7 +12,7 @@ from crawlfleet.control.admin.tokens import actor_name
 from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import limits
-from crawlfleet.model.host_names import crawl_host
+from crawlfleet.model.host import crawl_host
 from crawlfleet.model.node import DEFAULT_CLUSTER, Node
 from crawlfleet.model.principal import Principal
 from crawlfleet.ports.clock import Clock

@@ -10,8 +10,7 @@ from typing import Protocol
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.tokens import actor_name
 from crawlfleet.errors import InvalidInput, NotFound
-from crawlfleet.model.host_budget import Host, HostLimits, HostShare
-from crawlfleet.model.host_names import HostNews, target_host
+from crawlfleet.model.host import Host, HostLimits, HostNoteKind, HostShare, target_host
 from crawlfleet.model.host_stats import ALL_HOSTS, KEEP_MS, MINUTE_S, Counted
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER
@@ -106,7 +105,7 @@ class Hosts:
         host = await self._find_host(name)
         if not backoff_after_quiet(host.backoff, self._clock.now()).level:
             return False
-        await self._store.note_hosts([HostNote(host.name, HostNews.FORGIVE)])
+        await self._store.note_hosts([HostNote(host.name, HostNoteKind.FORGIVE)])
         await self._broker.signals.wake([GRANTS])
         return True
 

@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from crawlfleet.control.admin.cluster_config import Configure
-from crawlfleet.model.host_budget import Host, HostLimits
-from crawlfleet.model.host_names import target_host
+from crawlfleet.model.host import Host, HostLimits, target_host
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.status import TaskStatus

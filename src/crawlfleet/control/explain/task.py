@@ -16,11 +16,12 @@ from crawlfleet.control.leader.placement_context import PlacementContext
 from crawlfleet.control.nodes.resource_allocation import ResourceAllocator
 from crawlfleet.errors import NotFound
 from crawlfleet.model.daily_quota import day_of
+from crawlfleet.model.execution import ParkCause
 from crawlfleet.model.ids import GroupId, TaskId, task_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER
-from crawlfleet.model.parking import ParkCause
-from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.queue import Lane
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.clock import Clock

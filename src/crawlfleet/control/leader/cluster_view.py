@@ -23,8 +23,8 @@ from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster, Node
 from crawlfleet.model.project import Project
-from crawlfleet.model.queue import Queue
-from crawlfleet.model.requirement import Lane, LaneId, Requirement
+from crawlfleet.model.queue import Lane, LaneId, Queue
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.ports.broker import Broker, Window
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.daily_quota_store import DailyStore

@@ -22,7 +22,7 @@ from crawlfleet.model.ids import NodeId, TaskId, made_at
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.limits import PRIORITY_MIN
 from crawlfleet.model.node import DEFAULT_CLUSTER
-from crawlfleet.model.requirement import Lane, LaneId
+from crawlfleet.model.queue import Lane, LaneId
 from crawlfleet.model.status import Recall
 from crawlfleet.model.task import LiveTask
 from crawlfleet.ports.broker import Broker

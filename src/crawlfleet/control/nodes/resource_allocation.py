@@ -13,7 +13,8 @@ from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.node import DEFAULT_CLUSTER, Node
-from crawlfleet.model.requirement import LaneId, Requirement
+from crawlfleet.model.queue import LaneId
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.task import LiveTask
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import NodeStore

@@ -33,8 +33,7 @@ from crawlfleet.model.instants import Instant, ms
 from crawlfleet.model.node import DEFAULT_CLUSTER, Measurement
 from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.status import NodeStatus, Recall
-from crawlfleet.model.task import LiveTask, RetryPolicy
-from crawlfleet.model.transition import Decide, Step
+from crawlfleet.model.task import DecideTransition, LiveTask, RetryPolicy, TaskTransition
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.daily_quota_store import DailyStore
@@ -332,10 +331,12 @@ class Sync:
         return [None] * len(starts)
 
 
-def _start_live_execution(starts_by_task: Mapping[TaskId, Sequence[task_state_machine.ExecutionStart]]) -> Decide:
+def _start_live_execution(
+    starts_by_task: Mapping[TaskId, Sequence[task_state_machine.ExecutionStart]],
+) -> DecideTransition:
     """Decide each task by the start of its live execution; the fence refuses starts of any other execution."""
 
-    def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
+    def decide(row: LiveTask, policy: RetryPolicy) -> TaskTransition | Refusal:
         starts = starts_by_task[row.id]
         start = next((start for start in starts if start.execution == row.execution), starts[0])
         return task_state_machine.start_execution({row.id: start})(row, policy)

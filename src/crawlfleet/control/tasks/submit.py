@@ -22,15 +22,9 @@ from crawlfleet.model.evidence import Subject
 from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster
+from crawlfleet.model.queue import Lane, LaneId
 from crawlfleet.model.refusal import Code, Refusal
-from crawlfleet.model.requirement import (
-    Lane,
-    LaneId,
-    Requirement,
-    bucketed,
-    canonical_capabilities,
-    canonical_resources,
-)
+from crawlfleet.model.requirement import Requirement, bucketed, canonical_capabilities, canonical_resources
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.evidence import EvidenceStore
