@@ -236,7 +236,9 @@ class Sync:
             stops=[execution for execution in up.held if execution not in ours],
             acknowledged=acknowledged,
             drain_ms=_drain_ms(renewed, now),
-            slots=self._configure.slots(cluster, renewed.slots_wanted, renewed.slots_measured, renewed.follows_load),
+            slots=self._configure.effective_slots(
+                cluster, renewed.slots_wanted, renewed.slots_measured, renewed.follows_load
+            ),
             config=self._changed_config(cluster, up),
             grants=await self._grants.changed_grants(up, renewed.granted),
         )
@@ -257,7 +259,7 @@ class Sync:
 
     def _changed_config(self, cluster: str, up: SyncUp) -> NodeConfigBody | None:
         """The configuration if the node lacks it; never an older one: another master may have read a newer change."""
-        config, mark = self._configure.known(cluster), self._configure.mark
+        config, mark = self._configure.cached_config(cluster), self._configure.mark
         if config.version < up.config_version or (config.version, mark) == (up.config_version, up.config_mark):
             return None
         return NodeConfigBody(config.version, config.values["allow_hosts"], ms(config.values["sync_interval_s"]), mark)

@@ -154,7 +154,7 @@ class Submit:
     async def limited(self, items: Sequence[NewTask | Refusal]) -> Collection[str]:
         """Return the projects of these tasks that may refuse them: the store counts the waiting tasks when it adds
         them."""
-        limited = await self._projects.limited()
+        limited = await self._projects.load_limited_projects()
         return limited and limited.intersection(item.project for item in items if isinstance(item, NewTask))
 
     async def prepared(
@@ -304,8 +304,8 @@ class Submit:
     def _unknown_names(self, body: TaskBody) -> Refusal | None:
         """Refuse unknown names: a misspelt strategy would be ignored, and a misspelt cluster waited for in vain."""
         strategy, cluster = body.schedule_strategy, body.cluster
-        if strategy is not None and strategy not in self._configure.strategies:
-            known = ", ".join(sorted(self._configure.strategies))
+        if strategy is not None and strategy not in self._configure.strategy_names:
+            known = ", ".join(sorted(self._configure.strategy_names))
             return Refusal(Code.INVALID_INPUT, f"no strategy of this name; there are {known}", "schedule_strategy")
         if cluster is not None and cluster not in self._clusters:
             known = ", ".join(sorted(self._clusters)[: limits.LABELS])
@@ -314,7 +314,7 @@ class Submit:
 
     def _usual_in(self, cluster: str | None) -> _Usual:
         """Return the defaults of a cluster; a task that names no cluster has those of the default one."""
-        values = self._configure.known(cluster or DEFAULT_CLUSTER).values
+        values = self._configure.cached_config(cluster or DEFAULT_CLUSTER).values
         usual = _Usual(
             values["task_timeout_s"], values["max_retries"], RetryBody(values["max_retries"]), values["strategy"]
         )
