@@ -18,18 +18,8 @@ import structlog
 from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.ids import TaskId
-from crawlfleet.model.queue import Queue
-from crawlfleet.model.requirement import Lane, LaneId
-from crawlfleet.ports.broker import (
-    Broker,
-    EventFan,
-    FreedFeed,
-    LiveBoard,
-    ProgressBoard,
-    ReadyIndex,
-    Signals,
-    Window,
-)
+from crawlfleet.model.queue import Lane, LaneId, Queue
+from crawlfleet.ports.broker import Broker, EventFan, FreedFeed, LiveBoard, ProgressBoard, ReadyIndex, Signals, Window
 from crawlfleet.ports.clock import Clock
 
 MAX_AGE_S = 1.0
