@@ -90,14 +90,14 @@ class Hosts:
         except ValueError as exc:
             raise InvalidInput(str(exc), field="host") from exc
         await self._store.set_host(host, _checked(limits), name_of(by), self._clock.now())
-        await self._broker.signals.wake([GRANTS])
+        await self._broker.signals.send_signals([GRANTS])
         return await self.show(host)
 
     async def reset(self, name: str, by: Principal | str) -> HostReport:
         """Set the host's budget back to the defaults."""
         host = await self._known(name)
         await self._store.set_host(host.name, HostLimits(), name_of(by), self._clock.now())
-        await self._broker.signals.wake([GRANTS])
+        await self._broker.signals.send_signals([GRANTS])
         return await self.show(host.name)
 
     async def forgive(self, name: str) -> bool:
@@ -106,7 +106,7 @@ class Hosts:
         if not backoff_after_quiet(host.backoff, self._clock.now()).level:
             return False
         await self._store.note_hosts([HostNote(host.name, HostNoteKind.FORGIVE)])
-        await self._broker.signals.wake([GRANTS])
+        await self._broker.signals.send_signals([GRANTS])
         return True
 
     async def _known(self, name: str) -> Host:
