@@ -11,10 +11,9 @@ from types import ModuleType
 from crawlfleet import store
 from crawlfleet.model.daily_quota import Amounts, Want, day_of
 from crawlfleet.model.evidence import EvidenceRow, Record
-from crawlfleet.model.execution import End
+from crawlfleet.model.execution import End, ParkCause
 from crawlfleet.model.ids import IdFactory
-from crawlfleet.model.parking import ParkCause
-from crawlfleet.model.requirement import Lane
+from crawlfleet.model.queue import Lane
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Health, TaskStatus
 from crawlfleet.model.task import FinalTask, LiveTask
 from crawlfleet.ports.group_store import NewGroup

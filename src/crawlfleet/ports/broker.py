@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
 from crawlfleet.model.node import Measurement
-from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.queue import LaneId
 
 LEADER = "leader"
 """Topic of the signal that there may be something to place."""

@@ -8,8 +8,7 @@ from typing import NamedTuple, Protocol
 
 from crawlfleet.model.event import EventBatch
 from crawlfleet.model.evidence import EvidenceRow
-from crawlfleet.model.host_budget import Host, HostLimits, HostShare
-from crawlfleet.model.host_names import HostNews
+from crawlfleet.model.host import Host, HostLimits, HostNoteKind, HostShare
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 
@@ -18,7 +17,7 @@ class HostNote(NamedTuple):
     """A report about a host that the leader should act on at once."""
 
     host: str
-    kind: HostNews
+    kind: HostNoteKind
     span_ms: int = 0
     """Length of the delay or back-off that the host asks for, where the kind has one."""
     node: NodeId | None = None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from crawlfleet.model.ids import TaskId
-from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.queue import LaneId
 
 LANE_FRESH_S = 3 * 3_600.0
 """Span after `ensure_lanes` in which tasks are added to a lane without another check of its row."""

@@ -9,11 +9,9 @@ from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import Cluster, Measurement, Node, NodeDescription
 from crawlfleet.model.project import Project
-from crawlfleet.model.queue import Queue
-from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.queue import LaneId, Queue
 from crawlfleet.model.status import Health, NodeStatus
-from crawlfleet.model.task import LiveTask
-from crawlfleet.model.transition import Decide
+from crawlfleet.model.task import DecideTransition, LiveTask
 from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.task_store import Applied
 
@@ -149,7 +147,7 @@ class NodeStore(Protocol):
         node: NodeId,
         slots: int,
         task_types: Sequence[str],
-        decide: Decide,
+        decide: DecideTransition,
         now: Instant,
         *,
         after: int | None = None,
@@ -171,7 +169,7 @@ class NodeStore(Protocol):
         node: NodeId,
         session: int,
         status: NodeStatus,
-        decide: Decide,
+        decide: DecideTransition,
         now: Instant,
         *,
         renewals: int | None = None,

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from crawlfleet.model.execution import ParkCause
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.parking import ParkCause, Parking
+from crawlfleet.model.task import ParkedTask
 
 
 class ParkingStore(Protocol):
     """Access to the parking records of tasks."""
 
-    async def parkings(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, Parking]:
+    async def parkings(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, ParkedTask]:
         """Return the parking records of those tasks that are parked now."""
         ...
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.queue import LaneId
 from crawlfleet.ports.task_store import Applied
 
 

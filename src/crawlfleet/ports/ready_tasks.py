@@ -7,8 +7,7 @@ from typing import NamedTuple, Protocol
 
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.queue import Queue
-from crawlfleet.model.requirement import Lane, LaneId
+from crawlfleet.model.queue import Lane, LaneId, Queue
 
 
 class HeldTask(NamedTuple):

@@ -9,11 +9,10 @@ from typing import NamedTuple, Protocol
 from crawlfleet.model.execution import Outcome
 from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, TaskId
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.queue import Lane, LaneId
 from crawlfleet.model.refusal import Refusal
-from crawlfleet.model.requirement import Lane, LaneId
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.model.task import LiveTask
-from crawlfleet.model.transition import Decide
+from crawlfleet.model.task import DecideTransition, LiveTask
 from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.idempotency import Claim
 
@@ -155,7 +154,9 @@ class TaskStore(Protocol):
         """Complete executions that need no decision, the hot path: held -> completed, fenced by execution."""
         ...
 
-    async def change(self, tasks: Sequence[TaskId], decide: Decide, now: Instant, term: int | None = None) -> Applied:
+    async def change(
+        self, tasks: Sequence[TaskId], decide: DecideTransition, now: Instant, term: int | None = None
+    ) -> Applied:
         """Make any other transition: each live row is locked, decided upon, checked against the table, written.
 
         A task that is final is refused with ALREADY_FINAL, an unknown one with UNKNOWN_TASK. When a task becomes

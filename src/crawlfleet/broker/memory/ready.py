@@ -19,7 +19,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 
 from crawlfleet.model.ids import TaskId
-from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.queue import LaneId
 from crawlfleet.ports.broker import Window
 
 TAKEN_KEPT_S = 5.0

@@ -13,7 +13,7 @@ from crawlfleet.broker.redis import scripts
 from crawlfleet.broker.redis.connection import KEPT_S, Away, Link
 from crawlfleet.broker.redis.id_packing import pack, unhex, unpack
 from crawlfleet.model.ids import TaskId
-from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.queue import LaneId
 from crawlfleet.ports.broker import Window
 
 _ROW = 5

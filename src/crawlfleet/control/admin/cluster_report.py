@@ -32,7 +32,7 @@ class Use:
     running: int = 0
     reserved: dict[str, float] = field(default_factory=dict)
 
-    def add(self, requirement: Requirement) -> None:
+    def add_task(self, requirement: Requirement) -> None:
         self.running += 1
         for name, amount in requirement.resources:
             self.reserved[name] = self.reserved.get(name, 0.0) + amount
@@ -53,8 +53,8 @@ class ClusterReport:
 
     @property
     def by_status(self) -> dict[NodeStatus, int]:
-        found = Counter(node.status for node in self.nodes)
-        return {status: found[status] for status in NodeStatus}
+        counts = Counter(node.status for node in self.nodes)
+        return {status: counts[status] for status in NodeStatus}
 
     @property
     def slots(self) -> int:
@@ -85,7 +85,9 @@ def cluster_health(nodes: Iterable[Node]) -> Health:
 async def cluster_reports(store: ReportStore, configure: Configure, only: str | None = None) -> list[ClusterReport]:
     """Return the reports by name; of one cluster when it is named. A cluster that only nodes name is included."""
     await configure.refresh()
-    nodes = [configure.sized(node) for node in await store.nodes() if only in (None, node.description.cluster)]
+    nodes = [
+        configure.with_effective_slots(node) for node in await store.nodes() if only in (None, node.description.cluster)
+    ]
     clusters = {cluster.name: cluster for cluster in await store.clusters() if only in (None, cluster.name)}
     for node in nodes:
         clusters.setdefault(node.description.cluster, Cluster(node.description.cluster))
@@ -102,7 +104,7 @@ async def cluster_reports(store: ReportStore, configure: Configure, only: str | 
         for node in members:
             for row in held[node.id]:
                 lane = lanes[row.lane]
-                by_node[node.id].add(lane.requirement)
-                by_project.setdefault(lane.project, Use()).add(lane.requirement)
-        reports.append(ClusterReport(clusters[name], members, by_node, by_project, configure.own(name)))
+                by_node[node.id].add_task(lane.requirement)
+                by_project.setdefault(lane.project, Use()).add_task(lane.requirement)
+        reports.append(ClusterReport(clusters[name], members, by_node, by_project, configure.cached_own_values(name)))
     return reports

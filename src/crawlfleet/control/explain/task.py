@@ -16,11 +16,12 @@ from crawlfleet.control.leader.placement_context import PlacementContext
 from crawlfleet.control.nodes.resource_allocation import ResourceAllocator
 from crawlfleet.errors import NotFound
 from crawlfleet.model.daily_quota import day_of
+from crawlfleet.model.execution import ParkCause
 from crawlfleet.model.ids import GroupId, TaskId, task_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER
-from crawlfleet.model.parking import ParkCause
-from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.queue import Lane
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.clock import Clock
@@ -122,7 +123,7 @@ class Why:
 
     @property
     def _overcommit(self) -> float:
-        return float(self._configure.known(DEFAULT_CLUSTER).values["overcommit"])
+        return float(self._configure.cached_config(DEFAULT_CLUSTER).values["overcommit"])
 
     async def _short(self, project: str) -> DailyQuotaViolation | None:
         day = day_of(self._clock.now())
@@ -142,7 +143,7 @@ class Why:
     ) -> PlacementReason | None:
         """Return the reasons for the node that has the task, by the present state of the nodes."""
         cluster = requirement.cluster or DEFAULT_CLUSTER
-        name = requirement.strategy or self._configure.known(cluster).values["strategy"]
+        name = requirement.strategy or self._configure.cached_config(cluster).values["strategy"]
         make = self._advice.strategies.factories.get(name)
         state = next((state for state in nodes if state.node.id == task.node), None)
         if make is None or state is None:

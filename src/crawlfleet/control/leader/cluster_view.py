@@ -23,8 +23,8 @@ from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster, Node
 from crawlfleet.model.project import Project
-from crawlfleet.model.queue import Queue
-from crawlfleet.model.requirement import Lane, LaneId, Requirement
+from crawlfleet.model.queue import Lane, LaneId, Queue
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.ports.broker import Broker, Window
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.daily_quota_store import DailyStore
@@ -193,9 +193,9 @@ class ClusterView:
 
     def _load_nodes(self, nodes: Sequence[Node], clusters: Sequence[Cluster]) -> None:
         configure, ledger = self._configure, self._ledger
-        self.nodes = [configure.sized(node) for node in nodes]
+        self.nodes = [configure.with_effective_slots(node) for node in nodes]
         self._clusters = {cluster.name: cluster for cluster in clusters}
-        self.default_strategy = configure.known(DEFAULT_CLUSTER).values["strategy"]
+        self.default_strategy = configure.cached_config(DEFAULT_CLUSTER).values["strategy"]
         self._resolved = {}
         ledger.pop_changes()
         now_mono = self._clock.monotonic()
@@ -206,7 +206,7 @@ class ClusterView:
             rng=self._rng,
             default_strategy=self.default_strategy,
             cursors=self._cursors,
-            overcommit=configure.known(DEFAULT_CLUSTER).values["overcommit"],
+            overcommit=configure.cached_config(DEFAULT_CLUSTER).values["overcommit"],
             strategies=self._strategies.factories,
         )
 
@@ -316,7 +316,7 @@ class ClusterView:
     def _resolve_strategy(self, requirement: Requirement) -> Requirement:
         if requirement.strategy is not None or requirement.cluster is None:
             return requirement
-        strategy = self._configure.known(requirement.cluster).values["strategy"]
+        strategy = self._configure.cached_config(requirement.cluster).values["strategy"]
         return requirement if strategy == self.default_strategy else replace(requirement, strategy=strategy)
 
 

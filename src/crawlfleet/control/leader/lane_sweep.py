@@ -9,7 +9,7 @@ from __future__ import annotations
 import structlog
 
 from crawlfleet.model.ids import TaskId
-from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.queue import LaneId
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.lane_upkeep import LANE_SWEEP_EVERY_S, LaneUpkeep
 

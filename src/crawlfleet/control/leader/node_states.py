@@ -44,7 +44,7 @@ def node_state(
 
 async def node_states(store: _NodeStateStore, configure: Configure) -> list[NodeState]:
     await configure.refresh()
-    nodes = [configure.sized(node) for node in await store.nodes()]
+    nodes = [configure.with_effective_slots(node) for node in await store.nodes()]
     clusters = {cluster.name: cluster for cluster in await store.clusters()}
     held = await store.held([node.id for node in nodes])
     rows = [row for tasks in held.values() for row in tasks]

@@ -18,8 +18,7 @@ import structlog
 from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.ids import TaskId
-from crawlfleet.model.queue import Queue
-from crawlfleet.model.requirement import Lane, LaneId
+from crawlfleet.model.queue import Lane, LaneId, Queue
 from crawlfleet.ports.broker import (
     Broker,
     EventFan,

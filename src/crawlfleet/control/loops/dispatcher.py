@@ -29,8 +29,9 @@ from crawlfleet.errors import NotLeader, OutcomeUnknown, Unavailable
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import IdFactory, TaskId
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.queue import LaneId
 from crawlfleet.model.refusal import Code, Refusal
-from crawlfleet.model.requirement import LaneId, Requirement
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock

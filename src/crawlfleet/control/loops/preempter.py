@@ -22,7 +22,7 @@ from crawlfleet.model.ids import NodeId, TaskId, made_at
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.limits import PRIORITY_MIN
 from crawlfleet.model.node import DEFAULT_CLUSTER
-from crawlfleet.model.requirement import Lane, LaneId
+from crawlfleet.model.queue import Lane, LaneId
 from crawlfleet.model.status import Recall
 from crawlfleet.model.task import LiveTask
 from crawlfleet.ports.broker import Broker
@@ -94,7 +94,7 @@ class Preempter(LeaderLoop):
 
     async def run_term(self, term: int, now: Instant) -> PreemptReport:
         await self._configure.refresh()
-        settings = self._configure.known(DEFAULT_CLUSTER).values
+        settings = self._configure.cached_config(DEFAULT_CLUSTER).values
         rules = PreemptionRules(min_rank_gap=settings["preemption_gap"])
         if not settings["preemption"] or not await self._may_preempt(rules):
             return PreemptReport()
@@ -171,7 +171,7 @@ class Preempter(LeaderLoop):
 
     def _node_states(self, view: PlacementView) -> list[NodeState]:
         clusters = {cluster.name: cluster for cluster in view.clusters}
-        states = [node_state(self._configure.sized(node), clusters, self._ledger) for node in view.nodes]
+        states = [node_state(self._configure.with_effective_slots(node), clusters, self._ledger) for node in view.nodes]
         share_machines(states)
         return states
 

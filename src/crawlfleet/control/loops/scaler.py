@@ -79,7 +79,10 @@ class Scaler(LeaderLoop):
             return ScaleReport()
         asks = await self._waiting_asks(view, now)
         clusters = {cluster.name: cluster for cluster in view.clusters}
-        states = {node.id: node_state(self._configure.sized(node), clusters, self._ledger) for node in view.nodes}
+        states = {
+            node.id: node_state(self._configure.with_effective_slots(node), clusters, self._ledger)
+            for node in view.nodes
+        }
         share_machines(list(states.values()))
         judged = {node.id: self._judge_node(node, states[node.id], asks) for node in following}
         report = await self._write_changes([change for _, change in judged.values() if change is not None], term, now)
@@ -94,7 +97,7 @@ class Scaler(LeaderLoop):
     async def _waiting_asks(self, view: PlacementView, now: Instant) -> Sequence[Ask]:
         """The classes of tasks that wait and may run, each once."""
         lanes, paused = await self._store.lanes(list(view.ready_heads)), view.paused_queues
-        overcommit = self._configure.known(DEFAULT_CLUSTER).values["overcommit"]
+        overcommit = self._configure.cached_config(DEFAULT_CLUSTER).values["overcommit"]
         exhausted = await exhausted_daily_quotas(self._store, view.projects, now)
         allowances_left = project_allowances(view.projects, self._ledger.project_use, exhausted)
         asks = {Ask(lane.requirement, lane.project, overcommit) for lane in lanes if lane.queue not in paused}
@@ -108,7 +111,7 @@ class Scaler(LeaderLoop):
         assert node.measurement is not None
         is_full = state.held >= state.slots
         is_wanted = is_full and any(not any(refuses(state, ask) for refuses in _FILTERS_BUT_SLOTS) for ask in asks)
-        values = self._configure.known(node.description.cluster).values
+        values = self._configure.cached_config(node.description.cluster).values
         bounds = values["slots_min"], values["slots_max"]
         node_load = NodeLoad(node.measurement, state.slots, is_full, is_wanted)
         now_mono = self._clock.monotonic()

@@ -58,7 +58,7 @@ class OpenSession:
             await tell(self._broker, applied)
             await self._broker.signals.wake([LOOK, LEADER])
         (node,) = await self._store.nodes([up.node])
-        config = await self._configure.effective(node.description.cluster)
+        config = await self._configure.load_effective_config(node.description.cluster)
         lease_ms = node.description.lease_ms
         return OpenDown(
             session=session,

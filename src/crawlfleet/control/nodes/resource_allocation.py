@@ -13,7 +13,8 @@ from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.node import DEFAULT_CLUSTER, Node
-from crawlfleet.model.requirement import LaneId, Requirement
+from crawlfleet.model.queue import LaneId
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.task import LiveTask
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import NodeStore
@@ -58,7 +59,7 @@ class ResourceAllocator:
         machine = cached_node.description.machine
         nodes = self._machines[machine] if machine else [node]
         capacity: dict[str, float] = {}
-        overcommit = self._configure.known(DEFAULT_CLUSTER).values["overcommit"]
+        overcommit = self._configure.cached_config(DEFAULT_CLUSTER).values["overcommit"]
         for node_id in nodes:
             for name, amount in self._nodes[node_id].description.resources:
                 capacity[name] = max(capacity.get(name, 0.0), amount * overcommit)

@@ -33,8 +33,7 @@ from crawlfleet.model.instants import Instant, ms
 from crawlfleet.model.node import DEFAULT_CLUSTER, Measurement
 from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.status import NodeStatus, Recall
-from crawlfleet.model.task import LiveTask, RetryPolicy
-from crawlfleet.model.transition import Decide, Step
+from crawlfleet.model.task import DecideTransition, LiveTask, RetryPolicy, TaskTransition
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.daily_quota_store import DailyStore
@@ -243,7 +242,9 @@ class Sync:
             stops=[execution for execution in up.held if execution not in ours],
             acknowledged=acknowledged,
             drain_ms=_drain_ms(renewed, now),
-            slots=self._configure.slots(cluster, renewed.slots_wanted, renewed.slots_measured, renewed.follows_load),
+            slots=self._configure.effective_slots(
+                cluster, renewed.slots_wanted, renewed.slots_measured, renewed.follows_load
+            ),
             config=self._changed_config(cluster, up),
             grants=await self._grants.changed_grants(up, renewed.granted),
         )
@@ -264,7 +265,7 @@ class Sync:
 
     def _changed_config(self, cluster: str, up: SyncUp) -> NodeConfigBody | None:
         """The configuration if the node lacks it; never an older one: another master may have read a newer change."""
-        config, mark = self._configure.known(cluster), self._configure.mark
+        config, mark = self._configure.cached_config(cluster), self._configure.mark
         if config.version < up.config_version or (config.version, mark) == (up.config_version, up.config_mark):
             return None
         return NodeConfigBody(config.version, config.values["allow_hosts"], ms(config.values["sync_interval_s"]), mark)
@@ -330,10 +331,12 @@ class Sync:
         return [None] * len(starts)
 
 
-def _start_live_execution(starts_by_task: Mapping[TaskId, Sequence[task_state_machine.ExecutionStart]]) -> Decide:
+def _start_live_execution(
+    starts_by_task: Mapping[TaskId, Sequence[task_state_machine.ExecutionStart]],
+) -> DecideTransition:
     """Decide each task by the start of its live execution; the fence refuses starts of any other execution."""
 
-    def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
+    def decide(row: LiveTask, policy: RetryPolicy) -> TaskTransition | Refusal:
         starts = starts_by_task[row.id]
         start = next((start for start in starts if start.execution == row.execution), starts[0])
         return task_state_machine.start_execution({row.id: start})(row, policy)

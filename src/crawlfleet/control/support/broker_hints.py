@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from crawlfleet.model.ids import TaskId
-from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.queue import LaneId
 from crawlfleet.ports.broker import ENDS, LEADER, Broker, node_topic
 from crawlfleet.ports.task_store import Applied
 

@@ -114,7 +114,7 @@ class AdmissionControl:
         now_mono, since, under_way = self._clock.monotonic(), waiting_count.admitted, waiting_count.under_way
         totals = await self._store.totals(waiting_count.project)
         if waiting_count.project is _INSTALLATION and self._configure is not None:
-            self._max_waiting = (await self._configure.effective(DEFAULT_CLUSTER)).values["max_waiting"]
+            self._max_waiting = (await self._configure.load_effective_config(DEFAULT_CLUSTER)).values["max_waiting"]
         waiting_count.stored = sum(totals.get(status, 0) for status in WAITING_STATUSES)
         # Tasks on their way to the store may be in its count already: then they count twice, for a second.
         waiting_count.admitted += under_way - since

@@ -17,10 +17,9 @@ from crawlfleet.control.support.batching import Batcher
 from crawlfleet.control.support.broker_hints import tell
 from crawlfleet.model import limits
 from crawlfleet.model.daily_quota import Amounts
-from crawlfleet.model.execution import End, Failure, Outcome
+from crawlfleet.model.execution import End, Failure, Outcome, ParkCause, ParkRequest
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant, ms
-from crawlfleet.model.parking import Park, ParkCause
 from crawlfleet.model.product import Product
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import ErrorClass, TaskStatus
@@ -147,13 +146,13 @@ def _outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal
     )
 
 
-def _park(body: OutcomeBody) -> Park:
+def _park(body: OutcomeBody) -> ParkRequest:
     """Return the parking of the task within bounds: a faulty node must not park a task for ever, or under a name that
     no host has."""
     cause, subject = _CAUSES.get(body.cause, ParkCause.LATER), body.subject[: limits.HOST_CHARS]
     if cause is ParkCause.LATER or not subject or unstorable(subject):
         cause, subject = ParkCause.LATER, ""
-    return Park(min(body.again_ms, limits.PARK_MS_MAX), cause, subject)
+    return ParkRequest(min(body.again_ms, limits.PARK_MS_MAX), cause, subject)
 
 
 def is_storable(*numbers: int) -> bool:

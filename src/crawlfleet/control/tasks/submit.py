@@ -22,15 +22,9 @@ from crawlfleet.model.evidence import Subject
 from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster
+from crawlfleet.model.queue import Lane, LaneId
 from crawlfleet.model.refusal import Code, Refusal
-from crawlfleet.model.requirement import (
-    Lane,
-    LaneId,
-    Requirement,
-    bucketed,
-    canonical_capabilities,
-    canonical_resources,
-)
+from crawlfleet.model.requirement import Requirement, bucketed, canonical_capabilities, canonical_resources
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.evidence import EvidenceStore
@@ -162,7 +156,7 @@ class Submit:
     async def limited(self, items: Sequence[NewTask | Refusal]) -> Collection[str]:
         """Return the projects of these tasks that may refuse them: the store counts the waiting tasks when it adds
         them."""
-        limited = await self._projects.limited()
+        limited = await self._projects.load_limited_projects()
         return limited and limited.intersection(item.project for item in items if isinstance(item, NewTask))
 
     async def prepared(
@@ -312,8 +306,8 @@ class Submit:
     def _unknown_names(self, body: TaskBody) -> Refusal | None:
         """Refuse unknown names: a misspelt strategy would be ignored, and a misspelt cluster waited for in vain."""
         strategy, cluster = body.schedule_strategy, body.cluster
-        if strategy is not None and strategy not in self._configure.strategies:
-            known = ", ".join(sorted(self._configure.strategies))
+        if strategy is not None and strategy not in self._configure.strategy_names:
+            known = ", ".join(sorted(self._configure.strategy_names))
             return Refusal(Code.INVALID_INPUT, f"no strategy of this name; there are {known}", "schedule_strategy")
         if cluster is not None and cluster not in self._clusters:
             known = ", ".join(sorted(self._clusters)[: limits.LABELS])
@@ -322,7 +316,7 @@ class Submit:
 
     def _usual_in(self, cluster: str | None) -> _Usual:
         """Return the defaults of a cluster; a task that names no cluster has those of the default one."""
-        values = self._configure.known(cluster or DEFAULT_CLUSTER).values
+        values = self._configure.cached_config(cluster or DEFAULT_CLUSTER).values
         usual = _Usual(
             values["task_timeout_s"], values["max_retries"], RetryBody(values["max_retries"]), values["strategy"]
         )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from crawlfleet.model.ids import TaskId
-from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.queue import LaneId
 from crawlfleet.ports.lane_upkeep import LanesOfTasks
 from crawlfleet.store.engine.transaction import Engine, Tx
 

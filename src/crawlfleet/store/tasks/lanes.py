@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from crawlfleet.errors import InvariantBroken
-from crawlfleet.model.requirement import Lane, LaneId
+from crawlfleet.model.queue import Lane, LaneId
 from crawlfleet.ports.clock import boot_time
 from crawlfleet.ports.lane_upkeep import LANE_FRESH_S
 from crawlfleet.store import row_codec, schema

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.queue import Queue
-from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.queue import LaneId, Queue
 from crawlfleet.model.status import Recall, TaskStatus
 from crawlfleet.ports.ready_tasks import HeldTask
 from crawlfleet.store import schema

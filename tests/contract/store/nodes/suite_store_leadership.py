@@ -8,7 +8,7 @@ import pytest
 
 from crawlfleet.errors import NotLeader
 from crawlfleet.model.event import EventBatch, Kind
-from crawlfleet.model.host_budget import Host
+from crawlfleet.model.host import Host
 from crawlfleet.model.host_stats import Batch, nothing
 from crawlfleet.model.ids import BOOTS, IdSlot
 from crawlfleet.model.status import Health, NodeStatus

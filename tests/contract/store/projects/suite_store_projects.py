@@ -9,8 +9,9 @@ import pytest
 from crawlfleet.errors import Conflict, OverLimit
 from crawlfleet.model.execution import End
 from crawlfleet.model.project import OnFull, Project, Quotas, Use
+from crawlfleet.model.queue import Lane
 from crawlfleet.model.refusal import Code, Refusal
-from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.schedule import Overlap, TickStatus
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.idempotency import Claim

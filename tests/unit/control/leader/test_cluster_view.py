@@ -8,7 +8,8 @@ import pytest
 from crawlfleet.bootstrap.master import Master
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.errors import InvariantBroken
-from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.queue import Lane
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import TaskStatus
 from testkit.factories import KitClock
 from tests.unit.store.store_kit import sqlite_kit

@@ -12,7 +12,7 @@ from crawlfleet.control.leader import lane_sweep
 from crawlfleet.control.leader.lane_sweep import BATCH, BATCHES, FEW_LANES, STEP_EVERY_S, WINDOWS, LaneSweep
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.ids import TaskId
-from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.queue import LaneId
 from crawlfleet.ports.lane_upkeep import LANE_SWEEP_EVERY_S, LanesOfTasks
 from testkit.clock import FakeClock
 from testkit.factories import Kit

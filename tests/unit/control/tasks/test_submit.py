@@ -21,8 +21,8 @@ from crawlfleet.model.ids import IdFactory, task_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import Cluster
 from crawlfleet.model.project import Project, Quotas
+from crawlfleet.model.queue import Lane, LaneId
 from crawlfleet.model.refusal import Code, Refusal
-from crawlfleet.model.requirement import Lane, LaneId
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.identity import MASTERS, ClusterConfig, TypeRecord
 from crawlfleet.ports.lane_upkeep import LANE_FRESH_S

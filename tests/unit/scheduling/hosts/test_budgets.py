@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 
 from crawlfleet.execution.crawl.frontier.urls import canonical, target_of
-from crawlfleet.model.host_budget import Backoff, HostLimits, Units
-from crawlfleet.model.host_names import target_host
+from crawlfleet.model.host import Backoff, HostLimits, Units, target_host
 from crawlfleet.scheduling.hosts.budgets import effective_budget, parse_concurrency, parse_delay, parse_rate
 from crawlfleet.scheduling.hosts.host_backoff import (
     CAP_MS,

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.errors import InvariantBroken
-from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.queue import Lane
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.ports.lane_upkeep import LANE_FRESH_S
 from crawlfleet.store.engine.migrate import migrate_sqlite
 from crawlfleet.store.engine.sqlite.engine import InlineEngine
