@@ -231,7 +231,7 @@ async def _views(services: Services, nodes: list[Node]) -> list[NodeView]:
     return [
         node_view(
             node,
-            services.configure.sized(node).slots,
+            services.configure.with_effective_slots(node).slots,
             len(held[node.id]),
             board.get(node.id) if node.is_session_open else None,
             follows_load=services.configure.follows_load(node),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,20 +17,15 @@ from crawlfleet.model.ids import GroupId, IdFactory, TaskId, group_text
 from crawlfleet.model.refusal import Refusal
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.flow_store import AddedFlow, FlowStore, NewFlow, NewStep, StepRecord
-from crawlfleet.ports.group_store import GroupStore
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.task_store import Applied, TaskStore
+from crawlfleet.ports.composite_store import AddedFlow, NewFlow, NewStep, StepRecord
+from crawlfleet.ports.store import CompositeStore
+from crawlfleet.ports.task_store import Applied, Claim
 from crawlfleet.scheduling.flows import flow_graph
 from crawlfleet.scheduling.flows.flow_steps import flow_status
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.wire.tasks import TaskBody
 
 _MEMBERS = 1_000
-
-
-class _Tables(FlowStore, GroupStore, TaskStore, Protocol):
-    pass
 
 
 class StepAsked(NamedTuple):
@@ -52,7 +47,9 @@ class Flow(NamedTuple):
 
 
 class Flows:
-    def __init__(self, *, store: _Tables, broker: Broker, clock: Clock, id_factory: IdFactory, submit: Submit) -> None:
+    def __init__(
+        self, *, store: CompositeStore, broker: Broker, clock: Clock, id_factory: IdFactory, submit: Submit
+    ) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock

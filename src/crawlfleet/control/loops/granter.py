@@ -98,7 +98,7 @@ class Granter(LeaderLoop):
         if not (reports.sessions or reports.notes or len(self._ledger)):
             return change
         await self._configure.refresh()
-        values = self._configure.known(DEFAULT_CLUSTER).values
+        values = self._configure.cached_config(DEFAULT_CLUSTER).values
         self._ledger.set_defaults(HostLimits(values["host_rate"], values["host_concurrency"], values["host_delay_s"]))
         if names := self._ledger.unknown_hosts(reports.sessions, reports.notes):
             self._ledger.load_hosts(names, await self._store.hosts(sorted(names)), now_mono)

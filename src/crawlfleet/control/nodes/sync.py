@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -36,11 +36,9 @@ from crawlfleet.model.status import NodeStatus, Recall
 from crawlfleet.model.task import DecideTransition, LiveTask, RetryPolicy, TaskTransition
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_quota_store import DailyStore
-from crawlfleet.ports.host_stats_store import HostFigureStore
-from crawlfleet.ports.host_store import HostStore
-from crawlfleet.ports.node_store import NodeStore, Renewal, Renewed
-from crawlfleet.ports.task_store import Delivery, TaskStore
+from crawlfleet.ports.node_store import Renewal, Renewed
+from crawlfleet.ports.store import NodeCallStore
+from crawlfleet.ports.task_store import Delivery
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.wire.sync import (
     AssignmentBody,
@@ -64,15 +62,11 @@ _MAX_CLUSTERS_CACHED = 100_000
 _encode = msgspec.json.Encoder().encode
 
 
-class _SyncStore(TaskStore, NodeStore, HostStore, DailyStore, HostFigureStore, Protocol):
-    pass
-
-
 class Sync:
     def __init__(
         self,
         *,
-        store: _SyncStore,
+        store: NodeCallStore,
         broker: Broker,
         clock: Clock,
         rng: Random,
@@ -242,7 +236,9 @@ class Sync:
             stops=[execution for execution in up.held if execution not in ours],
             acknowledged=acknowledged,
             drain_ms=_drain_ms(renewed, now),
-            slots=self._configure.slots(cluster, renewed.slots_wanted, renewed.slots_measured, renewed.follows_load),
+            slots=self._configure.effective_slots(
+                cluster, renewed.slots_wanted, renewed.slots_measured, renewed.follows_load
+            ),
             config=self._changed_config(cluster, up),
             grants=await self._grants.changed_grants(up, renewed.granted),
         )
@@ -263,7 +259,7 @@ class Sync:
 
     def _changed_config(self, cluster: str, up: SyncUp) -> NodeConfigBody | None:
         """The configuration if the node lacks it; never an older one: another master may have read a newer change."""
-        config, mark = self._configure.known(cluster), self._configure.mark
+        config, mark = self._configure.cached_config(cluster), self._configure.mark
         if config.version < up.config_version or (config.version, mark) == (up.config_version, up.config_mark):
             return None
         return NodeConfigBody(config.version, config.values["allow_hosts"], ms(config.values["sync_interval_s"]), mark)
