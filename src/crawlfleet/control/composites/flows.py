@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.control.tasks.submit import Submit
 from crawlfleet.errors import Conflict, InvalidInput, NotFound
 from crawlfleet.model import limits
@@ -75,7 +75,7 @@ class Flows:
         async with self._submit.room_for(items):
             limited = await self._submit.limited(items)
             added = await self._store.add_flow(NewFlow(flow, project or "", name, now, new, limited), claim, now)
-        await tell(self._broker, added.applied)
+        await publish_hints(self._broker, added.applied)
         return added
 
     async def page(self, limit: int, before: GroupId | None = None, project: str | None = None) -> list[Flow]:
@@ -110,7 +110,7 @@ class Flows:
 
     async def _change(self, tasks: Sequence[TaskId], reason: str) -> Applied:
         applied = await self._store.change(tasks, task_state_machine.cancel_task(reason), self._clock.now())
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         return applied
 
     async def resume(self, flow: GroupId) -> Applied:
@@ -119,7 +119,7 @@ class Flows:
         applied = await self._store.resume_flow(flow, self._clock.now())
         if not applied.after:
             raise Conflict(f"nothing of {group_text(flow)} is to run again: its steps completed, or still run")
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         return applied
 
     async def drop(self, flow: GroupId) -> list[TaskId]:

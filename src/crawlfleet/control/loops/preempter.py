@@ -16,7 +16,7 @@ from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.leader.node_states import node_state
 from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.control.loops.base import LeaderLoop, log
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.model.ids import NodeId, TaskId, made_at
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.limits import PRIORITY_MIN
@@ -141,7 +141,7 @@ class Preempter(LeaderLoop):
     ) -> list[WaitingLane]:
         """The waiting lanes in the dispatcher's order of service, down to the last for which a task may be preempted;
         without those that a quota holds back."""
-        sizes = {window.lane: window.size for window in await self._broker.ready.windows()}
+        sizes = {window.lane: window.size for window in await self._broker.ready_index.list_windows()}
         left = project_allowances(view.projects, self._ledger.project_use, exhausted)
         now_mono = self._clock.monotonic()
         ranked: list[tuple[int, TaskId, WaitingLane]] = []
@@ -226,7 +226,7 @@ class Preempter(LeaderLoop):
                 row = rows[victim.task]
                 chosen.append(Preemption(row.id, row.execution, row.round, row.node, waiter))
         applied = await self._store.preempt(chosen, term, now)
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         if applied.after:
             served = len({preemption.waiter for preemption in chosen if preemption.task in applied.after})
             log.info("tasks_preempted", count=len(applied.after), waiters=served)

@@ -16,4 +16,4 @@ class Unregister:
 
     async def unregister(self, node: NodeId) -> None:
         await self._store.unregister(node, self._clock.now())
-        await self._broker.signals.wake([node_topic(node)])
+        await self._broker.signals.send_signals([node_topic(node)])

@@ -8,7 +8,7 @@ from functools import partial
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.exhausted_quotas import exhausted_daily_quotas
 from crawlfleet.control.leader.node_states import node_states
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.errors import NotFound
 from crawlfleet.model.ids import IdFactory, NodeId, TaskId, node_text
 from crawlfleet.model.node import DEFAULT_CLUSTER
@@ -57,8 +57,8 @@ class AssignByHand:
         refuses = partial(_over_quota, lane.requirement, spent)
         applied = await self._store.assign_by_hand(item, lane.project, refuses, now)
         if not applied.refused:
-            await self._broker.ready.discard([(row.lane, task)])
-        await tell(self._broker, applied)
+            await self._broker.ready_index.discard_tasks([(row.lane, task)])
+        await publish_hints(self._broker, applied)
         return applied.refused.get(task)
 
 

@@ -12,7 +12,7 @@ import msgspec
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.projects import Projects
 from crawlfleet.control.support.batching import Batcher
-from crawlfleet.control.support.broker_hints import tell_ready
+from crawlfleet.control.support.broker_hints import publish_ready
 from crawlfleet.control.tasks.admission import RETRY_AFTER_S, AdmissionControl, AdmissionTicket
 from crawlfleet.control.tasks.task_content import host_in
 from crawlfleet.control.tasks.task_types import KnownTypes
@@ -244,7 +244,7 @@ class Submit:
 
     async def _flush(self, submissions: list[Submission]) -> Sequence[SubmissionAnswer]:
         added = await self._store.add(submissions, self._clock.now())
-        await tell_ready(self._broker, added.ready)
+        await publish_ready(self._broker, added.ready)
         return added.answers
 
     def _new_task(self, body: TaskBody, task: int, now: Instant, *, is_template: bool = False) -> NewTask | Refusal:
