@@ -44,7 +44,7 @@ Content = type[msgspec.Struct] | Mapping[str, type[msgspec.Struct] | Mapping[str
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ResponseSpec:
     """A response as the OpenAPI document describes it."""
 
     content: Content | None

@@ -8,7 +8,7 @@
         cluster: ClusterInPath, services: TheServices, _: Principal = allow(Role.VIEWER)
     ) -> Response: ...
 
-The decorator has the path, the status and the answers; the handler's parameters say what it reads of the request and
+The decorator has the path, the status and the responses; the handler's parameters say what it reads of the request and
 which role may call it. A plain route is served on the fast path, before FastAPI: it parses the request itself, so that
 its decorator describes parameters and body for the OpenAPI document too.
 """
@@ -23,7 +23,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 from starlette.routing import Route
 
-from crawlfleet.api.http.responses import Answer, Content, content_schemas, content_structs
+from crawlfleet.api.http.responses import Content, ResponseSpec, content_schemas, content_structs
 
 Struct = type[msgspec.Struct]
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Response]])
@@ -34,12 +34,12 @@ JSON_MESSAGE: dict[str, Any] = {"application/json": {"type": "array", "items": {
 
 
 class RouteOptions(TypedDict, total=False):
-    """What a decorator of a route may say beside the path and the answer."""
+    """What a decorator of a route may say beside the path and the response."""
 
     status: int
-    """Status of the answer; 200 unless given."""
-    other_answers: Mapping[int, Answer]
-    """Answers with other statuses, where they are not the errors that every route has."""
+    """Status of the response; 200 unless given."""
+    other_responses: Mapping[int, ResponseSpec]
+    """Responses with other statuses, where they are not the errors that every route has."""
     body: Struct
     """The body of a handler that decodes it itself. Other handlers declare theirs as a parameter."""
     name: str
@@ -64,35 +64,35 @@ class RouteTable:
         self._prefix = prefix
 
     def get(
-        self, path: str, answer: Answer | Struct | None = None, **options: Unpack[RouteOptions]
+        self, path: str, response: ResponseSpec | Struct | None = None, **options: Unpack[RouteOptions]
     ) -> Callable[[Handler], Handler]:
-        return self._add_route("GET", path, answer, options)
+        return self._add_route("GET", path, response, options)
 
     def post(
-        self, path: str, answer: Answer | Struct | None = None, **options: Unpack[RouteOptions]
+        self, path: str, response: ResponseSpec | Struct | None = None, **options: Unpack[RouteOptions]
     ) -> Callable[[Handler], Handler]:
-        return self._add_route("POST", path, answer, options)
+        return self._add_route("POST", path, response, options)
 
     def put(
-        self, path: str, answer: Answer | Struct | None = None, **options: Unpack[RouteOptions]
+        self, path: str, response: ResponseSpec | Struct | None = None, **options: Unpack[RouteOptions]
     ) -> Callable[[Handler], Handler]:
-        return self._add_route("PUT", path, answer, options)
+        return self._add_route("PUT", path, response, options)
 
     def patch(
-        self, path: str, answer: Answer | Struct | None = None, **options: Unpack[RouteOptions]
+        self, path: str, response: ResponseSpec | Struct | None = None, **options: Unpack[RouteOptions]
     ) -> Callable[[Handler], Handler]:
-        return self._add_route("PATCH", path, answer, options)
+        return self._add_route("PATCH", path, response, options)
 
     def delete(
-        self, path: str, answer: Answer | Struct | None = None, **options: Unpack[RouteOptions]
+        self, path: str, response: ResponseSpec | Struct | None = None, **options: Unpack[RouteOptions]
     ) -> Callable[[Handler], Handler]:
-        return self._add_route("DELETE", path, answer, options)
+        return self._add_route("DELETE", path, response, options)
 
     def plain(
         self,
         method: str,
         path: str,
-        answer: Answer | Struct,
+        response: ResponseSpec | Struct,
         *,
         summary: str,
         description: str,
@@ -107,9 +107,9 @@ class RouteTable:
         """Declare a route of the fast path. `schemas` are types that the described ones name only in their own
         schemas."""
         full_path = self._prefix + path
-        answer = _as_answer(answer)
+        response = _as_spec(response)
         tag = tag or self._tag
-        self._add_structs(answer.content, body)
+        self._add_structs(response.content, body)
         self.structs.update(dict.fromkeys(schemas))
         if body_limit is not None:
             self.body_limits[full_path] = body_limit
@@ -121,7 +121,7 @@ class RouteTable:
                 "summary": summary,
                 "tags": [tag],
                 "security": SECURITY,
-                "responses": {str(status): answer.describe()},
+                "responses": {str(status): response.describe()},
                 "description": description,
                 **({"parameters": list(parameters)} if parameters else {}),
                 **({} if body is None else _describe_body(body)),
@@ -131,19 +131,19 @@ class RouteTable:
         return declare
 
     def _add_route(
-        self, method: str, path: str, answer: Answer | Struct | None, options: RouteOptions
+        self, method: str, path: str, response: ResponseSpec | Struct | None, options: RouteOptions
     ) -> Callable[[Handler], Handler]:
         status = options.get("status", 200)
-        answers = {} if answer is None else {status: _as_answer(answer)}
-        answers |= options.get("other_answers", {})
+        responses = {} if response is None else {status: _as_spec(response)}
+        responses |= options.get("other_responses", {})
         body = options.get("body")
-        self._add_structs(body, *(each.content for each in answers.values()))
+        self._add_structs(body, *(each.content for each in responses.values()))
         return self.router.api_route(
             path,
             methods=[method],
             name=options.get("name"),
             status_code=options.get("status"),
-            responses={code: each.describe() for code, each in answers.items()},
+            responses={code: each.describe() for code, each in responses.items()},
             openapi_extra=None if body is None else _describe_body(body),
         )
 
@@ -169,8 +169,8 @@ def describe_parameter(
     }
 
 
-def _as_answer(answer: Answer | Struct) -> Answer:
-    return answer if isinstance(answer, Answer) else Answer(answer)
+def _as_spec(response: ResponseSpec | Struct) -> ResponseSpec:
+    return response if isinstance(response, ResponseSpec) else ResponseSpec(response)
 
 
 def _describe_body(content: Content) -> dict[str, Any]:

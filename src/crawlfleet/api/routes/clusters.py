@@ -14,7 +14,7 @@ from starlette.responses import Response
 from crawlfleet.api.http.auth import allow, audited
 from crawlfleet.api.http.errors import shown
 from crawlfleet.api.http.parameters import PAGE_USUAL, Body, Limit, Name, Text
-from crawlfleet.api.http.responses import Answer, nothing, reply
+from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
@@ -129,7 +129,7 @@ class ConfigHistory(msgspec.Struct, frozen=True):
     versions: list[ConfigView]
 
 
-_VERSIONED_CONFIG = Answer(FullConfigView, headers={"ETag": "Its version."})
+_VERSIONED_CONFIG = ResponseSpec(FullConfigView, headers={"ETag": "Its version."})
 
 
 @routes.get("/clusters", ClusterList)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from crawlfleet.api.http.auth import allow, audited
 from crawlfleet.api.http.fast_routes import PlainRequest
 from crawlfleet.api.http.parameters import Text
-from crawlfleet.api.http.responses import Answer, nothing, reply
+from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
 from crawlfleet.api.http.route_table import JSON_MESSAGE, RouteTable
 from crawlfleet.api.http.services import TheServices, services_of
 from crawlfleet.api.routes import PREFIX
@@ -45,7 +45,7 @@ class CookieJarsView(msgspec.Struct, frozen=True):
     cookie_jars: list[CookieJarView]
 
 
-@routes.get("/cookie-jars", Answer(CookieJarsView, "By project and name, at most 1,000."))
+@routes.get("/cookie-jars", ResponseSpec(CookieJarsView, "By project and name, at most 1,000."))
 async def list_cookie_jars(
     services: TheServices, project_id: ProjectQuery = None, _: Principal = allow(Role.VIEWER)
 ) -> Response:
@@ -78,7 +78,7 @@ async def remove_cookie_jar(
 @routes.plain(
     "POST",
     "/executions/{execution_id}/cookies",
-    Answer(JSON_MESSAGE, "The jar."),
+    ResponseSpec(JSON_MESSAGE, "The jar."),
     summary="Save an execution's cookies, and read the jar",
     description="`CookiesUp` up, `CookiesDown` down; fields travel by position (see `wire/cookies.py`). "
     "409 `stale_execution` when the execution is over.",

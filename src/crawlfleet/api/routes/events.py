@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 
 from crawlfleet.api.http.auth import allow
 from crawlfleet.api.http.parameters import PAGE_USUAL, Label, Limit, node_named
-from crawlfleet.api.http.responses import Answer, reply
+from crawlfleet.api.http.responses import ResponseSpec, reply
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import services_of
 from crawlfleet.api.http.shutdown import is_stopping
@@ -98,7 +98,7 @@ async def _wanted(
     )
 
 
-_EVENTS_ANSWER = Answer(
+_EVENTS_ANSWER = ResponseSpec(
     {"text/event-stream": {"type": "string"}, "application/json": EventPage},
     "A stream of events (`id` is the event's number, `data` an EventView), or a page of them.",
 )

@@ -12,7 +12,7 @@ from crawlfleet.api.http.auth import allow, audited
 from crawlfleet.api.http.errors import shown
 from crawlfleet.api.http.idempotency import IdempotencyKey, claim_of
 from crawlfleet.api.http.parameters import PAGE_USUAL, Body, Cursor, Limit, Name, Text, cursor_id
-from crawlfleet.api.http.responses import Answer, nothing, reply
+from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
@@ -105,7 +105,7 @@ async def submit(
     return reply(view, 201, headers)
 
 
-@routes.get("/flows", Answer(FlowPageView, "Newest first."))
+@routes.get("/flows", ResponseSpec(FlowPageView, "Newest first."))
 async def list_flows(
     services: TheServices,
     limit: Limit = PAGE_USUAL,

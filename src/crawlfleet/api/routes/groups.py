@@ -14,7 +14,7 @@ from crawlfleet.api.http.auth import allow, audited, principal_of
 from crawlfleet.api.http.errors import problem, refused
 from crawlfleet.api.http.fast_routes import PlainRequest
 from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, GroupInPath, Limit, Name, cursor_id, only_query
-from crawlfleet.api.http.responses import JSON, Answer, reply
+from crawlfleet.api.http.responses import JSON, ResponseSpec, reply
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices, services_of
 from crawlfleet.api.routes import PREFIX
@@ -64,7 +64,7 @@ NotCompleted = Literal["failed", "timeout", "cancelled"]
 @routes.plain(
     "POST",
     "/groups",
-    Answer(
+    ResponseSpec(
         GroupView,
         "Stored.",
         {
@@ -169,7 +169,7 @@ def _refused(answer: SubmissionAnswer, *, is_split: bool) -> Response:
     return problem(422, str(first.code), f"nothing was stored: member {at}: {first.detail}", field=field)
 
 
-@routes.get("/groups", Answer(GroupPageView, "Newest first."))
+@routes.get("/groups", ResponseSpec(GroupPageView, "Newest first."))
 async def list_groups(
     services: TheServices,
     limit: Limit = PAGE_USUAL,

@@ -9,7 +9,7 @@ import msgspec
 import structlog
 from starlette.responses import Response
 
-from crawlfleet.api.http.responses import Answer, reply
+from crawlfleet.api.http.responses import ResponseSpec, reply
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.errors import CrawlfleetError
@@ -26,17 +26,17 @@ class HealthView(msgspec.Struct, frozen=True):
 log = structlog.get_logger()
 
 STORE_PATIENCE_S = 2.0
-_HEALTHY = Answer(HealthView, "It is.")
-_UNHEALTHY = Answer(HealthView, "It is not, and why.")
+_HEALTHY = ResponseSpec(HealthView, "It is.")
+_UNHEALTHY = ResponseSpec(HealthView, "It is not, and why.")
 
 
-@routes.get("/healthz", _HEALTHY, other_answers={503: _UNHEALTHY})
+@routes.get("/healthz", _HEALTHY, other_responses={503: _UNHEALTHY})
 async def healthz(services: TheServices) -> Response:
     """Alive: the process answers, and every loop of the master still runs."""
     return _answer(_dead_loops(services))
 
 
-@routes.get("/readyz", _HEALTHY, other_answers={503: _UNHEALTHY})
+@routes.get("/readyz", _HEALTHY, other_responses={503: _UNHEALTHY})
 async def readyz(services: TheServices) -> Response:
     """Ready: alive, the store answers a query and takes what the loops write, and some master leads. A broker that is
     away makes it slower, and results that cannot be kept wait at their nodes: both are said."""

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from crawlfleet.api.http.auth import allow, audited
 from crawlfleet.api.http.parameters import PAGE_USUAL, Body, Limit, Moment, Text, instant_of
-from crawlfleet.api.http.responses import Answer, reply
+from crawlfleet.api.http.responses import ResponseSpec, reply
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
@@ -113,7 +113,7 @@ class ForgivenView(msgspec.Struct, frozen=True):
     has_changed: bool
 
 
-@routes.get("/hosts", Answer(HostPage, "By name."))
+@routes.get("/hosts", ResponseSpec(HostPage, "By name."))
 async def list_hosts(
     services: TheServices,
     limit: Limit = PAGE_USUAL,

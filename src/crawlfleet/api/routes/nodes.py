@@ -16,7 +16,7 @@ from crawlfleet.api.http.errors import NotAuthenticated
 from crawlfleet.api.http.idempotency import IdempotencyKey, claim_of
 from crawlfleet.api.http.node_access import KnownNode, NotItself, known_node, require_itself
 from crawlfleet.api.http.parameters import Label, Moment, instant_of
-from crawlfleet.api.http.responses import Answer, nothing, reply
+from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
@@ -48,10 +48,12 @@ SAMPLES = 1_500
 
 @routes.post(
     "/nodes:register",
-    Answer(NodeRegistered, "The node is known.", {"Location": "Where it is."}),
+    ResponseSpec(NodeRegistered, "The node is known.", {"Location": "Where it is."}),
     status=201,
-    other_answers={
-        200: Answer(NodeRegistered, "It was known, and said so with its own secret.", {"Location": "Where it is."})
+    other_responses={
+        200: ResponseSpec(
+            NodeRegistered, "It was known, and said so with its own secret.", {"Location": "Where it is."}
+        )
     },
 )
 async def register(

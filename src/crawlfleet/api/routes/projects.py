@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from crawlfleet.api.http.auth import allow, audited
 from crawlfleet.api.http.parameters import PAGE_USUAL, Body, Cursor, Limit, Text
-from crawlfleet.api.http.responses import Answer, nothing, reply
+from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
@@ -106,7 +106,7 @@ class ProjectPage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
-@routes.get("/projects", Answer(ProjectPage, "Those that are described or have open tasks, by name."))
+@routes.get("/projects", ResponseSpec(ProjectPage, "Those that are described or have open tasks, by name."))
 async def list_projects(
     services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None, _: Principal = allow(Role.VIEWER)
 ) -> Response:

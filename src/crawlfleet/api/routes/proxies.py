@@ -13,7 +13,7 @@ from crawlfleet.api.http.fast_routes import PlainRequest
 from crawlfleet.api.http.node_access import NotItself
 from crawlfleet.api.http.parameters import Text, only_query
 from crawlfleet.api.http.request_bodies import decoded, read_unpacked
-from crawlfleet.api.http.responses import Answer, nothing, reply
+from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
 from crawlfleet.api.http.route_table import JSON_MESSAGE, RouteTable, describe_parameter
 from crawlfleet.api.http.services import TheServices, services_of
 from crawlfleet.api.routes import PREFIX
@@ -51,7 +51,7 @@ class ProxyList(msgspec.Struct, frozen=True):
     proxies: list[ProxyView]
 
 
-@routes.get("/proxies", Answer(ProxyList, "By node, pool and proxy, as each node last reported."))
+@routes.get("/proxies", ResponseSpec(ProxyList, "By node, pool and proxy, as each node last reported."))
 async def list_proxies(
     services: TheServices,
     pool: Annotated[Text | None, Query(max_length=LABEL_CHARS, description="Only those of this pool.")] = None,
@@ -92,7 +92,7 @@ def _view(node_id: str, node_name: str, health: ProxyHealth, reported_at: Instan
 @routes.plain(
     "PUT",
     "/nodes/{node_id}/proxies",
-    Answer(None, "It is stored."),
+    ResponseSpec(None, "It is stored."),
     status=204,
     summary="Report how the node's proxies do",
     description="`ProxiesUp`: fields travel by position (see `wire/proxies.py`). It replaces the last report.",

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from crawlfleet.api.http.auth import allow, audited
 from crawlfleet.api.http.parameters import Body, Label, Text
-from crawlfleet.api.http.responses import Answer, reply
+from crawlfleet.api.http.responses import ResponseSpec, reply
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
@@ -64,7 +64,7 @@ class QueueNames(Body):
     names: Annotated[list[Label], Field(min_length=1, max_length=_NAMES_MOST)]
 
 
-@routes.get("/queues", Answer(QueuesView, "Those with pending tasks or settings, and `default`."))
+@routes.get("/queues", ResponseSpec(QueuesView, "Those with pending tasks or settings, and `default`."))
 async def list_queues(services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     touched = {queue.name: queue for queue in await services.store.queues()}
     set_up = {name for name, queue in touched.items() if queue.is_paused or queue.is_lifo}

@@ -12,7 +12,7 @@ from crawlfleet.api.http.auth import allow, audited
 from crawlfleet.api.http.errors import Malformed, UnsupportedMediaType, refused, shown
 from crawlfleet.api.http.idempotency import IdempotencyKey, claim_over
 from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, Label, Limit, Name, ScheduleInPath, cursor_id
-from crawlfleet.api.http.responses import Answer, nothing, reply
+from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
@@ -48,7 +48,7 @@ BodyT = TypeVar("BodyT", wire.ScheduleBody, wire.ScheduleChange)
 
 @routes.post(
     "/schedules",
-    Answer(ScheduleView, "Made.", {"Location": "Where it is."}),
+    ResponseSpec(ScheduleView, "Made.", {"Location": "Where it is."}),
     status=201,
     body=NewSchedule,
 )
@@ -74,7 +74,7 @@ async def create(
     return reply(view, 201, headers)
 
 
-@routes.get("/schedules", Answer(SchedulePageView, "Newest first."))
+@routes.get("/schedules", ResponseSpec(SchedulePageView, "Newest first."))
 async def list_schedules(
     services: TheServices,
     limit: Limit = PAGE_USUAL,
@@ -134,7 +134,7 @@ async def resume(
 
 @routes.post(
     "/schedules/{schedule_id}:run",
-    Answer(AcceptedView, "Stored.", {"Location": "Where the task is."}),
+    ResponseSpec(AcceptedView, "Stored.", {"Location": "Where the task is."}),
     status=201,
 )
 async def run(

@@ -15,7 +15,7 @@ from crawlfleet.api.http.auth import allow, audited
 from crawlfleet.api.http.errors import problem
 from crawlfleet.api.http.idempotency import IdempotencyKey, claim_of
 from crawlfleet.api.http.parameters import Body, Name, Text
-from crawlfleet.api.http.responses import Answer, nothing, reply
+from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
@@ -71,7 +71,7 @@ class TokenList(msgspec.Struct, frozen=True):
     tokens: list[TokenView]
 
 
-@routes.post("/tokens", Answer(IssuedTokenView, "Made.", {"Location": "Where it is."}), status=201)
+@routes.post("/tokens", ResponseSpec(IssuedTokenView, "Made.", {"Location": "Where it is."}), status=201)
 async def create(
     request: Request,
     body: TokenBody,

@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from crawlfleet.api.http import openapi
-from crawlfleet.api.http.responses import Answer, reply
+from crawlfleet.api.http.responses import ResponseSpec, reply
 from crawlfleet.api.http.route_table import JSON_MESSAGE, RouteTable, describe_parameter
 
 
@@ -66,13 +66,16 @@ def test_each_method_has_a_decorator(table: RouteTable, method: str) -> None:
     assert route.methods == {method.upper()}
 
 
-def test_statuses_headers_and_other_answers_are_described(table: RouteTable) -> None:
+def test_statuses_headers_and_other_responses_are_described(table: RouteTable) -> None:
     @table.post(
         "/cats",
-        Answer(Cat, "Made.", {"Location": "Where it is."}),
+        ResponseSpec(Cat, "Made.", {"Location": "Where it is."}),
         status=201,
         body=NewCat,
-        other_answers={202: Answer({"text/plain": {"type": "string"}}, "Later."), 409: Answer(Refusal, "Full.")},
+        other_responses={
+            202: ResponseSpec({"text/plain": {"type": "string"}}, "Later."),
+            409: ResponseSpec(Refusal, "Full."),
+        },
         name="create",
     )
     async def create_cat() -> Response:
@@ -98,14 +101,14 @@ def test_an_answer_without_a_body_has_no_content(table: RouteTable) -> None:
         return Response(status_code=204)
 
     assert "content" not in document(table)["paths"]["/zoo/cats"]["delete"]["responses"]["204"]
-    assert Answer(None, "Gone.").describe() == {"description": "Gone."}
+    assert ResponseSpec(None, "Gone.").describe() == {"description": "Gone."}
 
 
 def test_a_plain_route_is_served_and_described_by_the_same_decorator(table: RouteTable) -> None:
     @table.plain(
         "PUT",
         "/cats/{number}",
-        Answer(JSON_MESSAGE, "Fed."),
+        ResponseSpec(JSON_MESSAGE, "Fed."),
         summary="Feed a cat",
         description="With fish.",
         parameters=[describe_parameter("number", "path", "Which."), describe_parameter("fish", "query", "How much.")],

@@ -8,7 +8,7 @@ from crawlfleet.api.http.auth import audited, principal_of
 from crawlfleet.api.http.fast_routes import PlainRequest
 from crawlfleet.api.http.parameters import only_query
 from crawlfleet.api.http.request_bodies import read_unpacked
-from crawlfleet.api.http.responses import Answer, nothing
+from crawlfleet.api.http.responses import ResponseSpec, nothing
 from crawlfleet.api.http.route_table import RouteTable, describe_parameter
 from crawlfleet.api.http.services import services_of
 from crawlfleet.api.routes import PREFIX
@@ -37,7 +37,7 @@ _CHUNK_BODY = {
     "application/x-ndjson": {"type": "string"},
     "application/octet-stream": {"type": "string", "format": "binary"},
 }
-_CHUNK_STORED = Answer(None, "It is on disk.")
+_CHUNK_STORED = ResponseSpec(None, "It is on disk.")
 _CHUNK_RULES = (
     f"At most {CHUNK_BYTES} bytes before they are packed. The same number again replaces the chunk. Only the node that "
     "holds the execution may send it: 409 `stale_execution` for any other."
@@ -47,7 +47,7 @@ _CHUNK_RULES = (
 @routes.plain(
     "GET",
     "/executions/{execution_id}/earlier/{number}",
-    Answer({"text/plain": {"type": "string"}}, "The number of parts on the first line, then JSON lines."),
+    ResponseSpec({"text/plain": {"type": "string"}}, "The number of parts on the first line, then JSON lines."),
     summary="Read what an earlier crawl noted of its pages",
     description="For the node that holds the execution: 409 `stale_execution` for any other.",
     parameters=[

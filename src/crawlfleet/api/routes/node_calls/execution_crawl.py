@@ -12,7 +12,7 @@ from crawlfleet.api.http.auth import principal_of
 from crawlfleet.api.http.fast_routes import PlainRequest
 from crawlfleet.api.http.parameters import only_query
 from crawlfleet.api.http.request_bodies import decoded, read_unpacked
-from crawlfleet.api.http.responses import Answer, reply
+from crawlfleet.api.http.responses import ResponseSpec, reply
 from crawlfleet.api.http.route_table import JSON_MESSAGE, RouteTable, describe_parameter
 from crawlfleet.api.http.services import services_of
 from crawlfleet.api.http.shutdown import is_stopping
@@ -30,7 +30,7 @@ _RANGE = re.compile(r"([0-9]{1,7})-([0-9]{1,7})")
 @routes.plain(
     "POST",
     "/executions/{execution_id}/crawl",
-    Answer(JSON_MESSAGE, "CrawlDown."),
+    ResponseSpec(JSON_MESSAGE, "CrawlDown."),
     name="exchange_crawl",
     summary="Report a chunk of a crawl and get the next",
     description="One transaction: the report counts with everything it found, or not at all. The same report again "

@@ -11,7 +11,7 @@ from crawlfleet.api.http.auth import principal_of
 from crawlfleet.api.http.fast_routes import PlainRequest
 from crawlfleet.api.http.parameters import only_query
 from crawlfleet.api.http.request_bodies import decoded, read_unpacked
-from crawlfleet.api.http.responses import Answer, reply
+from crawlfleet.api.http.responses import ResponseSpec, reply
 from crawlfleet.api.http.route_table import JSON_MESSAGE, RouteTable, describe_parameter
 from crawlfleet.api.http.services import services_of
 from crawlfleet.api.routes import PREFIX
@@ -47,7 +47,7 @@ _REPORT = msgspec.json.Decoder(ReportUp)
 @routes.plain(
     "POST",
     "/executions/{execution_id}/products",
-    Answer({"application/json": {"type": "object"}}, "They are written."),
+    ResponseSpec({"application/json": {"type": "object"}}, "They are written."),
     name="put_products",
     summary="Write products that an execution has seen",
     description=f"`ProductsUp`: all of them or none; the same again changes nothing. {_BY_POSITION}",
@@ -64,7 +64,7 @@ async def put(request: PlainRequest) -> Response:
 @routes.plain(
     "POST",
     "/executions/{execution_id}/products:unseen",
-    Answer(JSON_MESSAGE, "The answer."),
+    ResponseSpec(JSON_MESSAGE, "The answer."),
     name="unseen_products",
     summary="Which products of a shop were not seen since an instant",
     description=f"`UnseenUp` up, `UnseenDown` down, a thousand at a time. {_BY_POSITION}",
@@ -81,7 +81,7 @@ async def unseen(request: PlainRequest) -> Response:
 @routes.plain(
     "POST",
     "/executions/{execution_id}/products:report",
-    Answer(JSON_MESSAGE, "The answer."),
+    ResponseSpec(JSON_MESSAGE, "The answer."),
     name="report_products",
     summary="What has become of a shop's products since an instant",
     description=f"`ReportUp` up, `ReportDown` down, a thousand at a time. {_BY_POSITION}",

@@ -12,7 +12,7 @@ from crawlfleet.api.http.auth import principal_of
 from crawlfleet.api.http.node_access import known_node, require_itself
 from crawlfleet.api.http.parameters import only_query
 from crawlfleet.api.http.request_bodies import decoded
-from crawlfleet.api.http.responses import Answer, reply
+from crawlfleet.api.http.responses import ResponseSpec, reply
 from crawlfleet.api.http.route_table import JSON_MESSAGE, RouteTable, describe_parameter
 from crawlfleet.api.http.services import services_of
 from crawlfleet.api.http.shutdown import is_stopping
@@ -37,7 +37,7 @@ _NODE_PARAMETERS = [describe_parameter("node_id", "path", "The node's id, or its
 @routes.plain(
     "POST",
     "/nodes/{node_id}:open",
-    Answer(JSON_MESSAGE, "OpenDown."),
+    ResponseSpec(JSON_MESSAGE, "OpenDown."),
     name="open",
     summary="Open a session",
     description="Outcomes saved by the last session come first. Fields travel by position (see `wire/sync.py`): "
@@ -54,7 +54,7 @@ async def open_session(request: Request) -> Response:
 @routes.plain(
     "POST",
     "/nodes/{node_id}:sync",
-    Answer(JSON_MESSAGE, "SyncDown."),
+    ResponseSpec(JSON_MESSAGE, "SyncDown."),
     summary="Sync",
     description="Renews the lease, brings what ended, takes work away; a long poll of at most two seconds. Fields "
     "travel by position (see `wire/sync.py`): `SyncUp` up, `SyncDown` down.",

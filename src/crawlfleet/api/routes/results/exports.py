@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from crawlfleet.api.http.auth import allow
 from crawlfleet.api.http.parameters import GroupInPath, TaskInPath
-from crawlfleet.api.http.responses import Answer
+from crawlfleet.api.http.responses import ResponseSpec
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
@@ -28,7 +28,7 @@ from crawlfleet.results.page_notes import Which
 
 routes = RouteTable("results", PREFIX)
 COMPLETE = "Export-Complete"
-_FILE = Answer(
+_FILE = ResponseSpec(
     {kind: {"type": "string", "format": "binary"} for kind in MEDIA_TYPES.values()},
     "The file.",
     {COMPLETE: "`false` when more may come."},
@@ -63,7 +63,7 @@ async def export_task(
     return await _file(request, source, asked, task_text(task), is_final, {})
 
 
-@routes.get("/groups/{group_id}/results:export", _FILE, other_answers={409: INCOMPLETE})
+@routes.get("/groups/{group_id}/results:export", _FILE, other_responses={409: INCOMPLETE})
 async def export_group(
     group: GroupInPath,
     request: Request,

@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 from crawlfleet.api.http.auth import allow
 from crawlfleet.api.http.errors import MEDIA_TYPE, Problem
 from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, GroupInPath, Limit, cursor_id
-from crawlfleet.api.http.responses import Answer, reply
+from crawlfleet.api.http.responses import ResponseSpec, reply
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
@@ -40,7 +40,7 @@ routes = RouteTable("groups", PREFIX)
 _WINDOW = 100
 RESULT_ITEMS, RESULT_BYTES = 200, 48 << 10
 """As many as a single crawl's result holds."""
-_LINES = Answer(
+_LINES = ResponseSpec(
     {"application/x-ndjson": {"type": "string"}},
     "JSON lines.",
     {
@@ -48,7 +48,7 @@ _LINES = Answer(
         "Group-Members": "`total=8 open=0 completed=7 failed=1 ...`",
     },
 )
-INCOMPLETE = Answer({MEDIA_TYPE: Problem}, "Members are missing; `progress` says how many.")
+INCOMPLETE = ResponseSpec({MEDIA_TYPE: Problem}, "Members are missing; `progress` says how many.")
 
 Partial = Annotated[bool, Query(description="Also while members are missing: what there is of the others.")]
 
@@ -66,7 +66,7 @@ class GroupIncomplete(Conflict):
         self.extra = {"progress": progress_view(progress)}
 
 
-@routes.get("/groups/{group_id}/results", GroupResultPage, other_answers={409: INCOMPLETE})
+@routes.get("/groups/{group_id}/results", GroupResultPage, other_responses={409: INCOMPLETE})
 async def results(
     group: GroupInPath,
     services: TheServices,
@@ -83,7 +83,7 @@ async def results(
     return reply(GroupResultPage(page.lines, following, progress.is_complete, progress_view(progress)))
 
 
-@routes.get("/groups/{group_id}/results:download", _LINES, other_answers={409: INCOMPLETE})
+@routes.get("/groups/{group_id}/results:download", _LINES, other_responses={409: INCOMPLETE})
 async def download(
     group: GroupInPath, services: TheServices, partial: Partial = False, _: Principal = allow(Role.VIEWER)
 ) -> Response:
@@ -100,7 +100,7 @@ async def download(
     return StreamingResponse(after(first, stream), media_type="application/x-ndjson", headers=headers)
 
 
-@routes.get("/groups/{group_id}/result", CrawlResult, other_answers={409: INCOMPLETE})
+@routes.get("/groups/{group_id}/result", CrawlResult, other_responses={409: INCOMPLETE})
 async def result(
     group: GroupInPath, services: TheServices, partial: Partial = False, _: Principal = allow(Role.VIEWER)
 ) -> Response:

@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from crawlfleet.api.http.auth import allow
 from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, Limit, Name, Text, cursor_id, known_id
-from crawlfleet.api.http.responses import Answer, reply
+from crawlfleet.api.http.responses import ResponseSpec, reply
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
@@ -108,7 +108,7 @@ async def _product_in_path(
 ProductInPath = Annotated[ProductKey, Depends(_product_in_path)]
 
 
-@routes.get("/products", Answer(ProductPage, "In an order of their own, which stays."))
+@routes.get("/products", ResponseSpec(ProductPage, "In an order of their own, which stays."))
 async def list_products(
     where: Where,
     services: TheServices,
@@ -123,7 +123,7 @@ async def list_products(
 
 @routes.get(
     "/products:export",
-    Answer(
+    ResponseSpec(
         {kind: {"type": "string", "format": "binary"} for kind in ("application/x-ndjson", "text/csv")}, "The file."
     ),
 )

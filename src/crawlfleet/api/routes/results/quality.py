@@ -88,7 +88,7 @@ async def task_quality(
     return reply(view)
 
 
-@routes.get("/groups/{group_id}/results:quality", QualityView, other_answers={409: INCOMPLETE})
+@routes.get("/groups/{group_id}/results:quality", QualityView, other_responses={409: INCOMPLETE})
 async def group_quality(
     group: GroupInPath,
     request: Request,

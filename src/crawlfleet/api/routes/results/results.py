@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from crawlfleet.api.http.auth import allow
 from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, Limit, TaskInPath
-from crawlfleet.api.http.responses import Answer, reply
+from crawlfleet.api.http.responses import ResponseSpec, reply
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
@@ -24,7 +24,7 @@ from crawlfleet.model.principal import Principal, Role
 from crawlfleet.results.chunk_reader import Chunks, Place
 
 routes = RouteTable("results", PREFIX)
-_LINES = Answer({"application/x-ndjson": {"type": "string"}}, "JSON lines.")
+_LINES = ResponseSpec({"application/x-ndjson": {"type": "string"}}, "JSON lines.")
 _END = "end"
 _LINE = msgspec.json.Decoder(LogLine)
 

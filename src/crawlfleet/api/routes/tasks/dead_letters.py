@@ -11,7 +11,7 @@ from starlette.responses import Response
 from crawlfleet.api.http.auth import allow, audited
 from crawlfleet.api.http.errors import refused_task
 from crawlfleet.api.http.parameters import PAGE_USUAL, Body, Cursor, Label, Limit, Name, TaskInPath, Text, cursor_id
-from crawlfleet.api.http.responses import Answer, nothing, reply
+from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
@@ -47,7 +47,7 @@ class LettersBody(Body):
         return self
 
 
-@routes.get("/dead-letters", Answer(DeadLetterPageView, "Newest first."))
+@routes.get("/dead-letters", ResponseSpec(DeadLetterPageView, "Newest first."))
 async def list_letters(
     services: TheServices,
     limit: Limit = PAGE_USUAL,
@@ -61,7 +61,7 @@ async def list_letters(
     return reply(DeadLetterPageView([letter_view(letter) for letter in letters], next_cursor))
 
 
-@routes.get("/dead-letters:groups", Answer(CausesView, "Most frequent first."))
+@routes.get("/dead-letters:groups", ResponseSpec(CausesView, "Most frequent first."))
 async def groups(services: TheServices, project_id: Project = None, _: Principal = allow(Role.VIEWER)) -> Response:
     found = await services.dead_letters.groups(project_id)
     return reply(CausesView([cause_view(group) for group in found]))

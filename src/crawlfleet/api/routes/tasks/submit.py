@@ -12,7 +12,7 @@ from crawlfleet.api.http.auth import address_of, audited, principal_of
 from crawlfleet.api.http.errors import Malformed, UnsupportedMediaType, problem, refused, shown
 from crawlfleet.api.http.fast_routes import PlainRequest
 from crawlfleet.api.http.parameters import only_query
-from crawlfleet.api.http.responses import JSON, Answer, ref, reply
+from crawlfleet.api.http.responses import JSON, ResponseSpec, ref, reply
 from crawlfleet.api.http.route_table import RouteTable, describe_parameter
 from crawlfleet.api.http.services import services_of
 from crawlfleet.api.routes import PREFIX
@@ -70,7 +70,7 @@ class BatchAnswer(msgspec.Struct, frozen=True):
 @routes.plain(
     "POST",
     "/tasks",
-    Answer(
+    ResponseSpec(
         AcceptedView,
         "Stored.",
         {
@@ -121,7 +121,7 @@ async def _submit_flow(request: PlainRequest, principal: Principal, body: TaskBo
 @routes.plain(
     "POST",
     "/tasks:batch",
-    Answer(BatchAnswer, "One answer per task, in order."),
+    ResponseSpec(BatchAnswer, "One answer per task, in order."),
     summary="Submit up to 10,000 tasks",
     description="`each` stores those that are right and answers for each; `atomic` stores all or none (422, with "
     "the same list in `tasks`).",

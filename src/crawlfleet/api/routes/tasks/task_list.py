@@ -22,7 +22,7 @@ from crawlfleet.api.http.parameters import (
     cursor_id,
     node_named,
 )
-from crawlfleet.api.http.responses import Answer, reply
+from crawlfleet.api.http.responses import ResponseSpec, reply
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
@@ -68,7 +68,7 @@ class AssignBody(Body):
     node: Annotated[Label, Field(description="The node's id, or its device id.")]
 
 
-@routes.get("/tasks", Answer(TaskPageView, "Newest first."))
+@routes.get("/tasks", ResponseSpec(TaskPageView, "Newest first."))
 async def list_tasks(
     query: Annotated[TaskPageQuery, Query()], services: TheServices, _: Principal = allow(Role.VIEWER)
 ) -> Response:
@@ -96,7 +96,7 @@ async def stats(
     return reply(stats_view(await services.store.totals(project_id)))
 
 
-@routes.get("/tasks/{task_id}/executions", Answer(ExecutionsView, "Oldest first."))
+@routes.get("/tasks/{task_id}/executions", ResponseSpec(ExecutionsView, "Oldest first."))
 async def executions(
     task: TaskInPath,
     services: TheServices,
@@ -140,8 +140,8 @@ async def change_priority(
 
 @routes.post(
     "/tasks/{task_id}:cancel",
-    Answer(ChangedView, "Cancelled."),
-    other_answers={202: Answer(ChangedView, "Its node was asked to stop it.")},
+    ResponseSpec(ChangedView, "Cancelled."),
+    other_responses={202: ResponseSpec(ChangedView, "Its node was asked to stop it.")},
 )
 async def cancel(
     task: TaskInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
