@@ -51,7 +51,7 @@ class _Stop(Exception):
 
 
 class Sitemap:
-    """One sitemap file: iterate over `batches`, then look at `problem`."""
+    """One sitemap file: iterate over `parse_batches`, then look at `problem`."""
 
     def __init__(self, body: bytes, url: str, *, max_entries: int = FILE_ENTRIES, max_bytes: int = FILE_BYTES) -> None:
         self._body = body

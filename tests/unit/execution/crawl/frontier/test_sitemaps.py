@@ -111,11 +111,11 @@ def test_entities_are_not_expanded() -> None:
 
 def test_bounds() -> None:
     many = listing(*(f"/{n}" for n in range(20)))
-    assert urls(many, most_entries=5) == (
+    assert urls(many, max_entries=5) == (
         ["/0", "/1", "/2", "/3", "/4"],
         "more than 5 entries: the others are left out",
     )
-    found, problem = urls(listing(*(f"/{n}" for n in range(5_000))), most_bytes=100_000)
+    found, problem = urls(listing(*(f"/{n}" for n in range(5_000))), max_bytes=100_000)
     assert 0 < len(found) < 5_000
     assert problem == "larger than 100,000 bytes: the rest is left out"
     assert urls(HEAD + "<a>" * 10_000)[1] == "nested more than 50 levels deep"
