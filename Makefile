@@ -67,7 +67,7 @@ fmt: setup ## Format the code and mend what can be mended
 
 .PHONY: types
 types: setup ## Check the types (mypy, strict)
-	$(BIN)/mypy src testkit tests bench
+	$(BIN)/mypy src testkit tests bench scripts
 
 .PHONY: ratchets
 ratchets: setup ## Print how plain the words of the source are, and lower the limits in tests/rules/ to it

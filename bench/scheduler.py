@@ -25,7 +25,8 @@ from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.model.ids import EPOCH_MS, NodeId, TaskId
 from crawlfleet.model.node import Measurement, Node, NodeDescription
 from crawlfleet.model.project import Project, Quotas
-from crawlfleet.model.requirement import Lane, LaneId, Requirement
+from crawlfleet.model.queue import Lane, LaneId
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import Health, NodeStatus
 from crawlfleet.scheduling.placement.dispatch_round import DispatchRound, RoundInputs, RoundLimits, RoundPlan
 from crawlfleet.scheduling.placement.fair_shares import FairSharesByRank

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from crawlfleet.model.ids import EPOCH_MS
-from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.queue import Lane
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.store.engine.postgres.transaction import PostgresTx
 from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.store import SqlStore

@@ -19,7 +19,7 @@ echo "check: style, imports and types in the background; tests/rules and ${#test
   "$bin/ruff" check . || failed=1
   "$bin/ruff" format --check . || failed=1
   "$bin/lint-imports" --no-logo || failed=1
-  "$bin/mypy" src testkit tests bench || failed=1
+  "$bin/mypy" src testkit tests bench scripts || failed=1
   exit "$failed"
 } >"$output" 2>&1 &
 static=$!

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from error_meanings import AT_THE_CALLER, CLASSES, MEANINGS, NEVER_TOLD, Meaning
-
 # The client and the settings bring errors of their own.
 from crawlfleet import client  # noqa: F401
 from crawlfleet.api.app import create_app
@@ -24,6 +22,7 @@ from crawlfleet.ports.clock import SystemClock
 from crawlfleet.scheduling.explain import task
 from crawlfleet.scheduling.tasks.retry import RULES
 from crawlfleet.settings import loading  # noqa: F401
+from scripts.error_meanings import AT_THE_CALLER, CLASSES, MEANINGS, NEVER_TOLD, Meaning
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 _METHODS = ("get", "post", "put", "patch", "delete")

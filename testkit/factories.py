@@ -10,21 +10,27 @@ from typing import Any, NamedTuple
 import msgspec
 
 from crawlfleet.model.event import Event
-from crawlfleet.model.execution import End, Failure, Outcome
+from crawlfleet.model.execution import End, Failure, Outcome, ParkCause, ParkRequest
 from crawlfleet.model.ids import ExecutionId, GroupId, IdFactory, NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import NodeDescription
-from crawlfleet.model.parking import Park, ParkCause
+from crawlfleet.model.queue import Lane
 from crawlfleet.model.refusal import Refusal
-from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ErrorClass, NodeStatus, TaskStatus
-from crawlfleet.model.task import LiveTask, RetryPolicy, TaskRecord
-from crawlfleet.model.transition import Decide
-from crawlfleet.ports.group_store import NewGroup
-from crawlfleet.ports.idempotency import Claim
+from crawlfleet.model.task import DecideTransition, LiveTask, RetryPolicy, TaskRecord
 from crawlfleet.ports.node_store import NewNode, Renewal, Renewed
 from crawlfleet.ports.store import Store
-from crawlfleet.ports.task_store import Accepted, Applied, Assignment, NewTask, Submission, SubmissionAnswer
+from crawlfleet.ports.task_store import (
+    Accepted,
+    Applied,
+    Assignment,
+    Claim,
+    NewGroup,
+    NewTask,
+    Submission,
+    SubmissionAnswer,
+)
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store import schema
 from crawlfleet.store.store import SqlStore
@@ -194,10 +200,10 @@ class Kit:
         number = self._numbers[node.id] = self._numbers[node.id] + 1
         return (await self.store.renew([Renewal(node.id, node.session, number, measurement)], self.now))[0]
 
-    def lose(self) -> Decide:
+    def lose(self) -> DecideTransition:
         return task_state_machine.lose_execution("its node was lost", self.now, self.rng)
 
-    def take_back(self) -> Decide:
+    def take_back(self) -> DecideTransition:
         return task_state_machine.return_execution("its node left", self.now, self.rng)
 
     async def end(self, node: ReadyNode, status: NodeStatus = NodeStatus.UNRESPONSIVE) -> Applied | None:
@@ -257,7 +263,7 @@ class Kit:
     ) -> Applied:
         """Hand an execution back because what it needs is away for this span, as a master does it."""
         failure = Failure(ErrorClass.BLOCKED, "not now")
-        told = {run.task: self.outcome(run, End.RETURNED, failure)._replace(park=Park(span_ms, cause, subject))}
+        told = {run.task: self.outcome(run, End.RETURNED, failure)._replace(park=ParkRequest(span_ms, cause, subject))}
         parked = await self.store.parked_times([run.task])
         return await self.store.change(
             [run.task], task_state_machine.finish_execution(told, self.now, self.rng, parked), self.now

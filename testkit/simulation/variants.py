@@ -15,8 +15,7 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.schedule import Plan, Schedule
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.model.task import LiveTask, RetryPolicy
-from crawlfleet.model.transition import Decide, Step
+from crawlfleet.model.task import DecideTransition, LiveTask, RetryPolicy, TaskTransition
 from crawlfleet.ports.node_store import LeaseRow
 from crawlfleet.ports.task_store import Accepted, Added, Applied, Submission, SubmissionAnswer
 from crawlfleet.scheduling.schedules.ticks import plan_ticks
@@ -100,10 +99,10 @@ def charges_for_a_lost_node(world: World) -> Iterator[None]:
     """Losing a node costs a retry."""
     lose = task_state_machine.lose_execution
 
-    def charging(reason: str, now: Instant, rng: Random) -> Decide:
+    def charging(reason: str, now: Instant, rng: Random) -> DecideTransition:
         decide = lose(reason, now, rng)
 
-        def charge(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
+        def charge(row: LiveTask, policy: RetryPolicy) -> TaskTransition | Refusal:
             step = decide(row, policy)
             if isinstance(step, Refusal) or step.after.status is not TaskStatus.PENDING:
                 return step
@@ -123,10 +122,12 @@ def leaves_work_with_the_dead(world: World) -> Iterator[None]:
     def keep(_row: LiveTask, _policy: RetryPolicy) -> Refusal:
         return Refusal(Code.NOT_READY, "simulated")
 
-    async def ending(node: int, session: int, status: Any, _decide: Decide, now: Instant, **rest: Any) -> Any:
+    async def ending(node: int, session: int, status: Any, _decide: DecideTransition, now: Instant, **rest: Any) -> Any:
         return await end_session(node, session, status, keep, now, **rest)
 
-    async def opening(node: int, slots: int, types: Sequence[str], _decide: Decide, now: Instant, **rest: Any) -> Any:
+    async def opening(
+        node: int, slots: int, types: Sequence[str], _decide: DecideTransition, now: Instant, **rest: Any
+    ) -> Any:
         return await open_session(node, slots, types, keep, now, **rest)
 
     with patch.object(world.store, "end_session", ending), patch.object(world.store, "open_session", opening):

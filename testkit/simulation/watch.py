@@ -14,7 +14,7 @@ import msgspec
 
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import NodeId, TaskId, node_text, task_text
-from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.queue import LaneId
 from crawlfleet.model.status import WAITING_STATUSES, NodeStatus, TaskStatus
 from testkit.simulation.watch_order import OrderWatch
 from testkit.violations import Invariant, Violation

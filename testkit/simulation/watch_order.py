@@ -12,7 +12,7 @@ from itertools import chain
 
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import TaskId
-from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.queue import LaneId
 from crawlfleet.scheduling.placement.lane_order import OLDEST_INTERVAL
 
 SEEN_MS = 5_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from crawlfleet.model.execution import ParkCause
 from crawlfleet.model.flow import Unrun
-from crawlfleet.model.parking import ParkCause
 from tests.paths import ROOT
 from tests.property.control.explain.test_task_properties import CAUSES
 

@@ -10,9 +10,8 @@ from typing import NamedTuple
 from crawlfleet.model.daily_quota import Amounts
 from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.parking import Park
 from crawlfleet.model.product import Product
-from crawlfleet.model.status import ErrorClass, ExecutionStatus
+from crawlfleet.model.status import ErrorClass, ExecutionStatus, Word
 
 
 class Failure(NamedTuple):
@@ -40,6 +39,25 @@ class End(IntEnum):
     """The isolated process of the execution died."""
 
 
+class ParkCause(Word):
+    """Why a task is parked."""
+
+    LATER = 0
+    """The executor asked for it, in its own words."""
+    HOST_BACKOFF = 1
+    """All nodes leave the target host alone; the subject is the host."""
+    DAILY_QUOTA = 2
+    """The project has nothing left of its day; the subject is the project."""
+
+
+class ParkRequest(NamedTuple):
+    """A node's request to park a task. It gives a span: the node's clock is data."""
+
+    span_ms: int
+    cause: ParkCause = ParkCause.LATER
+    subject: str = ""
+
+
 class Outcome(NamedTuple):
     """A node's report of an execution that has ended. Spans are the node's, instants the master's."""
 
@@ -54,7 +72,7 @@ class Outcome(NamedTuple):
     metrics: bytes | None = None
     """Metrics of the execution, as JSON."""
     started_at: Instant | None = None
-    park: Park | None = None
+    park: ParkRequest | None = None
     """Request to park the task, in an outcome of an execution that was handed back."""
     used: Amounts | None = None
     """Amounts used of its project's day, where the execution was metered and reported its use."""

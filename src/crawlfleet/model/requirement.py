@@ -1,8 +1,7 @@
-"""Requirements of tasks, interned into few classes, and the lanes that ready tasks stand in.
+"""Requirements of tasks, interned into few classes.
 
 A *requirement* is everything placement looks at; tasks with equal requirements share one, so that placement works per
-class and not per task. A *lane* is a line of tasks that are equal for the scheduler: same queue, requirement, project
-and priority. The id of both is a hash of their content, so that every master gives the same one the same id.
+class and not per task. Its id is a hash of its content, so that every master gives the same one the same id.
 """
 
 from __future__ import annotations
@@ -15,12 +14,25 @@ from hashlib import blake2b
 from typing import Any
 
 from crawlfleet.model.evidence import Subject
-from crawlfleet.model.limits import PREEMPTIBLE_RANK_MAX, PRIORITY_MAX
 
-LaneId = int
 RequirementId = int
 Capability = float | tuple[str, ...]
 """Value of a capability: a number, or a set of words."""
+
+STRATEGIES = (
+    "anti_crawling",
+    "content_based",
+    "geo_location",
+    "largest",
+    "least_loaded",
+    "least_tasks",
+    "random",
+    "round_robin",
+    "weighted",
+)
+"""Names of the built-in placement strategies, as settings and requests use them. `scheduling.placement.strategies`
+holds the strategy of each name."""
+DEFAULT_STRATEGY = "least_loaded"
 
 _ALIASES = {"cpu_cores": ("cpu", 1.0), "memory_gb": ("memory_mb", 1024.0)}
 _LATER = {"subjects", "preemptible", "categories"}
@@ -52,35 +64,7 @@ class Requirement:
     def id(self) -> RequirementId:
         # Without the fields that were added later the id is the one it had before: stored lanes stay what they are.
         said = asdict(self)
-        return _name_of({name: value for name, value in said.items() if value or name not in _LATER})
-
-
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """The ready tasks that are equal for the scheduler."""
-
-    id: LaneId
-    queue: str
-    project: str
-    priority: int
-    requirement_id: RequirementId
-    requirement: Requirement
-
-    @staticmethod
-    def of(queue: str, project: str, priority: int, requirement: Requirement) -> Lane:
-        requirement_id = requirement.id
-        name = _name_of([queue, project, priority, requirement_id])
-        return Lane(name, queue, project, priority, requirement_id, requirement)
-
-    @property
-    def highest_rank(self) -> int:
-        """The highest rank to which age lifts its tasks. A preemptible task never reaches the rank of the most urgent:
-        stopped for them, it would be the older one and get its slot back before they do."""
-        return max(self.priority, PREEMPTIBLE_RANK_MAX) if self.requirement.preemptible else PRIORITY_MAX
-
-    def at_priority(self, priority: int) -> Lane:
-        """Return the lane that differs from this one in its priority."""
-        return Lane.of(self.queue, self.project, priority, self.requirement)
+        return content_id({name: value for name, value in said.items() if value or name not in _LATER})
 
 
 def canonical_resources(asked: Mapping[str, float]) -> dict[str, float]:
@@ -117,6 +101,7 @@ def _round_up(name: str, amount: float) -> float:
     return max(1, math.ceil(amount / step - 1e-9)) * step
 
 
-def _name_of(content: object) -> int:
+def content_id(content: object) -> int:
+    """Return the hash of the content: the same on every master."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1

@@ -1,15 +1,22 @@
-"""Tasks: the live row that changes, the final row that stays, and the record people read."""
+"""Tasks: the live row that changes, its transitions, the final row that stays, and the record people read.
+
+A transition is decided by pure code and written unchanged by the store.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from crawlfleet.model.execution import Failure
+from crawlfleet.model.daily_quota import Amounts
+from crawlfleet.model.event import Kind
+from crawlfleet.model.execution import Failure, ParkCause
 from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, TaskId
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.requirement import LaneId
-from crawlfleet.model.status import Recall, TaskStatus
+from crawlfleet.model.queue import LaneId
+from crawlfleet.model.refusal import Refusal
+from crawlfleet.model.status import ExecutionStatus, Recall, TaskStatus
 
 # Looking an enum member up costs as much as making the row it is in.
 _NO_RECALL = Recall.NONE
@@ -107,6 +114,47 @@ class LiveTask(NamedTuple):
             deadline_at=None,
             **changes,  # type: ignore[arg-type]
         )
+
+
+class ParkedTask(NamedTuple):
+    """The record of a parked task, for as long as it is parked: a waiting task that gave its slot back."""
+
+    cause: ParkCause
+    subject: str
+    until: Instant
+    """Instant until which the cause lasts. The task is ready a little later, as others wait for the same."""
+    times: int
+    """Number of times that the task was parked in this round, this one included."""
+    message: str
+    """Message of the node."""
+
+
+class TaskTransition(NamedTuple):
+    """The effect of one transition on one task."""
+
+    after: LiveTask
+    """Row after the transition; with a final status the task leaves the live table."""
+    kind: Kind
+    """Kind of the event that records the transition."""
+    ended: ExecutionStatus | None = None
+    """Status in which the execution that held the task ended; None when there was none or it continues."""
+    failure: Failure | None = None
+    result: bytes | None = None
+    metrics: bytes | None = None
+    reason: str | None = None
+    is_dead_letter: bool = False
+    """Whether the task becomes a dead letter."""
+    started_at: Instant | None = None
+    """Instant at which the execution started, as its node reports it, where that was not known before."""
+    parking: ParkedTask | None = None
+    """Record of what the task waits for from now on, when it is parked."""
+    used: Amounts | None = None
+    """Amounts that the execution used of its project's day, where it reports them."""
+
+
+DecideTransition = Callable[[LiveTask, RetryPolicy], TaskTransition | Refusal]
+"""Decision about a transition, called inside the store's transaction with a row that is locked against other changes.
+Must be pure."""
 
 
 class FinalTask(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, model_validator
 
 from crawlfleet.model import limits
-from crawlfleet.model.strategy_names import DEFAULT_STRATEGY, STRATEGIES
+from crawlfleet.model.requirement import DEFAULT_STRATEGY, STRATEGIES
 from crawlfleet.settings.base import Settings, default_data_dir, setting
 from crawlfleet.settings.values import Count, CrawlHosts, Factor, Folder, Host, Label, Modules, Networks, Port, Seconds
 

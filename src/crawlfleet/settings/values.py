@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from crawlfleet.model import limits
-from crawlfleet.model.host_names import crawl_host
+from crawlfleet.model.host import crawl_host
 from crawlfleet.model.requirement import canonical_resources
 
 # The text with which the source document shows where a key belongs; a file that still has it has no key.

@@ -45,7 +45,7 @@ class OutcomeBody(msgspec.Struct, array_like=True, frozen=True):
     again_ms: int = 0
     """Wait of an execution that was handed back: the task is parked for this span."""
     cause: int = 0
-    """Cause of the parking, as a number of `model.parking.ParkCause`, for a task that is parked."""
+    """Cause of the parking, as a number of `model.execution.ParkCause`, for a task that is parked."""
     subject: str = ""
     """The host that the parked task waits for, or the project whose daily quota is exhausted."""
     used: UsedBody | None = None
@@ -105,7 +105,7 @@ class HostWantBody(msgspec.Struct, array_like=True, frozen=True):
 class HostNewsBody(msgspec.Struct, array_like=True, frozen=True):
     host: str
     kind: int
-    """Kind of the report, as a number of `model.host_names.HostNews`."""
+    """Kind of the report, as a number of `model.host.HostNoteKind`."""
     span_ms: int = 0
     """Span of the Retry-After of a refusal, or of the crawl delay of robots.txt."""
 

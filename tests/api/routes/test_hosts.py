@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from crawlfleet.model import host_stats
-from crawlfleet.model.host_names import HostNews
+from crawlfleet.model.host import HostNoteKind
 from crawlfleet.wire.sync import GrantsBody, HostFiguresBody, HostGrantBody, HostNewsBody, HostWantBody
 from tests.api.kit import Site
 from tests.api.remote_node import RemoteNode
@@ -136,7 +136,7 @@ async def test_nodes_share_a_budget_and_a_unit_has_one_holder(site: Site) -> Non
 
 async def test_a_crawl_delay_is_one_nodes(site: Site) -> None:
     first, second = await Crawler.online(site), await Crawler.online(site)
-    await first.sync(news=HostNewsBody(NAME, HostNews.CRAWL_DELAY, 3_000))
+    await first.sync(news=HostNewsBody(NAME, HostNoteKind.CRAWL_DELAY, 3_000))
     await first.until(1)
     assert first.grant.spacing_ms >= 3_000
     for _ in range(5):
@@ -150,7 +150,7 @@ async def test_a_refusal_stops_everybody_and_a_person_may_forgive_it(site: Site)
     await site.send("PUT", f"{HOSTS}/{NAME}", {"rate": 8})
     nodes = [await Crawler.online(site) for _ in range(2)]
     await nodes[0].until(8)
-    await nodes[0].sync(news=HostNewsBody(NAME, HostNews.TOO_MANY, 120_000))
+    await nodes[0].sync(news=HostNewsBody(NAME, HostNoteKind.TOO_MANY, 120_000))
     for node in nodes:
         await node.until(0)
     shown = (await site.get(f"{HOSTS}/{NAME}")).json["host"]

@@ -7,15 +7,13 @@ from random import Random
 from typing import Any
 
 from crawlfleet.errors import NotFound
-from crawlfleet.model.execution import End, Failure, Outcome
+from crawlfleet.model.execution import End, Failure, Outcome, ParkRequest
 from crawlfleet.model.ids import GroupId, NodeId, TaskId
-from crawlfleet.model.parking import Park
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, NodeStatus, Recall, TaskStatus
 from crawlfleet.model.task import LiveTask, RetryPolicy
-from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.node_store import Renewal
 from crawlfleet.ports.store import Store
-from crawlfleet.ports.task_store import Assignment, Submission
+from crawlfleet.ports.task_store import Assignment, NewGroup, Submission
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store import schema
 from testkit.factories import Dump, Kit
@@ -173,7 +171,7 @@ class _Walk:
         execution = row.execution if self._rng.random() < 0.9 else row.execution + 1
         node = row.node if self._rng.random() < 0.9 else self._rng.choice(self._nodes)
         failure = Failure(self._rng.choice(list(ErrorClass)), "it broke") if end is End.FAILED else None
-        park = Park(self._rng.randint(1, 4_000)) if end is End.RETURNED and self._rng.random() < 0.5 else None
+        park = ParkRequest(self._rng.randint(1, 4_000)) if end is End.RETURNED and self._rng.random() < 0.5 else None
         return Outcome(node, row.id, execution, end, failure, park=park)
 
     async def _start(self) -> None:

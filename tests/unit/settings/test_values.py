@@ -9,7 +9,7 @@ import pytest
 
 from crawlfleet.bootstrap.serve import master_terms
 from crawlfleet.execution.crawl.fetch.address_guard import allowed
-from crawlfleet.model.strategy_names import STRATEGIES
+from crawlfleet.model.requirement import STRATEGIES
 from crawlfleet.scheduling.placement.strategies import BUILT_IN
 from crawlfleet.settings.client import ClientSettings
 from crawlfleet.settings.loading import CLASSES, load

@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from crawlfleet.control.admin.cluster_config import Configure
-from crawlfleet.model.host_budget import Host, HostLimits
-from crawlfleet.model.host_names import target_host
+from crawlfleet.model.host import Host, HostLimits, target_host
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.status import TaskStatus
@@ -41,7 +40,7 @@ class AwaitedHosts:
         if not names:
             return []
         known, uses = await self._store.hosts(names), []
-        values = self._configure.known(DEFAULT_CLUSTER).values
+        values = self._configure.cached_config(DEFAULT_CLUSTER).values
         usual = HostLimits(values["host_rate"], values["host_concurrency"], values["host_delay_s"])
         for name in names[: 4 * NAMED_MOST]:
             host = known.get(name, Host(name))

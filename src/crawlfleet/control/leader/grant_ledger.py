@@ -14,8 +14,7 @@ from random import Random
 import msgspec
 
 from crawlfleet.control.leader.host_grant_state import HostGrantState, SessionKey
-from crawlfleet.model.host_budget import Host, HostLimits, HostShare
-from crawlfleet.model.host_names import HostNews
+from crawlfleet.model.host import Host, HostLimits, HostNoteKind, HostShare
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.host_store import GrantChange, HostNote, SessionHosts
@@ -66,7 +65,7 @@ class GrantLedger:
 
     def unknown_hosts(self, sessions: Sequence[SessionHosts], notes: Sequence[HostNote]) -> set[str]:
         """Names of the hosts to be read from the store before the reports and notes can be applied."""
-        names = {note.host for note in notes if note.kind is HostNews.CHANGED or note.host not in self._hosts}
+        names = {note.host for note in notes if note.kind is HostNoteKind.CHANGED or note.host not in self._hosts}
         for session in sessions:
             if session.is_open and session.said is not None and self._is_changed(session):
                 names |= {want.host for want in _decode_report(session.said)[1] if want.host not in self._hosts}

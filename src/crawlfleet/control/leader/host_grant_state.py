@@ -8,8 +8,7 @@ from dataclasses import replace
 from random import Random
 
 from crawlfleet.model.event import EventBatch, Kind
-from crawlfleet.model.host_budget import NONE, Backoff, Host, HostLimits, HostShare
-from crawlfleet.model.host_names import HostNews
+from crawlfleet.model.host import NONE, Backoff, Host, HostLimits, HostNoteKind, HostShare
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.ports.host_store import GrantChange, HostNote
@@ -61,9 +60,9 @@ class HostGrantState:
                 return None
             shared = {"host": host.name, "until": to_text(backoff.until), "level": backoff.level, "why": backoff.reason}
             return EventBatch(Kind.HOST_BACKOFF, shared=shared | ({} if note.node is None else {"node": note.node}))
-        if note.kind is HostNews.CRAWL_DELAY:
+        if note.kind is HostNoteKind.CRAWL_DELAY:
             self.host = replace(host, crawl_delay_ms=note.span_ms)
-        elif note.kind is HostNews.FORGIVE and host.backoff.level:
+        elif note.kind is HostNoteKind.FORGIVE and host.backoff.level:
             self.host = replace(host, backoff=Backoff())
             return EventBatch(Kind.HOST_FORGIVEN, shared={"host": host.name, "why": "a person said so"})
         return None

@@ -7,7 +7,8 @@ from collections.abc import Container, Iterable
 from crawlfleet.control.leader.cluster_view import ClusterView
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.requirement import LaneId, Requirement
+from crawlfleet.model.queue import LaneId
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.event_store import EventStore
 from crawlfleet.scheduling.placement.stuck_lanes import StuckLaneTracker

@@ -9,7 +9,7 @@ from crawlfleet.control.support.batching import Batcher
 from crawlfleet.control.tasks.finish import is_storable
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
-from crawlfleet.model.host_names import HostNews
+from crawlfleet.model.host import HostNoteKind
 from crawlfleet.model.ids import NodeId
 from crawlfleet.ports.broker import GRANTS, Broker
 from crawlfleet.ports.clock import Clock
@@ -21,7 +21,9 @@ _NODES_PER_BATCH = 1_000
 _MAX_NODES_CACHED = 100_000
 _MAX_WANTED = 1_000_000
 _MAX_SPAN_MS = 30 * 86_400_000
-_NODE_NOTE_KINDS = frozenset({HostNews.TOO_MANY, HostNews.UNAVAILABLE, HostNews.BLOCKED, HostNews.CRAWL_DELAY})
+_NODE_NOTE_KINDS = frozenset(
+    {HostNoteKind.TOO_MANY, HostNoteKind.UNAVAILABLE, HostNoteKind.BLOCKED, HostNoteKind.CRAWL_DELAY}
+)
 
 
 class GrantSync:
@@ -41,7 +43,7 @@ class GrantSync:
     async def record_report(self, up: SyncUp) -> None:
         """Store refusals and wake the leader, after the renewal. Refusals are stored before the node is answered."""
         if up.host_news:
-            notes = [HostNote(news.host, HostNews(news.kind), news.span_ms, up.node) for news in up.host_news]
+            notes = [HostNote(news.host, HostNoteKind(news.kind), news.span_ms, up.node) for news in up.host_news]
             await self._notes.put(notes)
         if not (up.hosts or up.grants_taken or up.host_news):
             return
@@ -51,7 +53,7 @@ class GrantSync:
             if len(self._last_reports) >= _MAX_NODES_CACHED:
                 self._last_reports.clear()
             self._last_reports[up.node] = report
-            await self._broker.signals.wake([GRANTS])
+            await self._broker.signals.send_signals([GRANTS])
 
     async def changed_grants(self, up: SyncUp, newest_version: int) -> GrantsBody | None:
         if newest_version <= up.grants_taken:

@@ -14,19 +14,18 @@ from typing import Protocol
 import msgspec
 
 from crawlfleet.control.support.batching import Batcher
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.model import limits
 from crawlfleet.model.daily_quota import Amounts
-from crawlfleet.model.execution import End, Failure, Outcome
+from crawlfleet.model.execution import End, Failure, Outcome, ParkCause, ParkRequest
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant, ms
-from crawlfleet.model.parking import Park, ParkCause
 from crawlfleet.model.product import Product
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.parking import ParkingStore
+from crawlfleet.ports.queue_store import ReadyTaskStore
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.wire.products import products_in
@@ -44,7 +43,7 @@ Answer = TaskStatus | Refusal
 """The new status of the task, or why the outcome was not taken."""
 
 
-class _Store(TaskStore, ParkingStore, Protocol):
+class _Store(TaskStore, ReadyTaskStore, Protocol):
     pass
 
 
@@ -91,7 +90,7 @@ class Finish:
             applied = await self._store.complete(plain, now)
             answers.update(applied.refused)
             answers.update(applied.after)
-            await tell(self._broker, applied)
+            await publish_hints(self._broker, applied)
         if len(plain) < len(outcomes):
             told = {outcome.task: outcome for outcome in outcomes if outcome.end is not End.COMPLETED}
             parked = await self._store.parked_times([task for task, outcome in told.items() if outcome.park])
@@ -105,7 +104,7 @@ class Finish:
                 for task, refusal in applied.refused.items()
             )
             answers.update(applied.after)
-            await tell(self._broker, applied)
+            await publish_hints(self._broker, applied)
         return answers
 
 
@@ -147,13 +146,13 @@ def _outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal
     )
 
 
-def _park(body: OutcomeBody) -> Park:
+def _park(body: OutcomeBody) -> ParkRequest:
     """Return the parking of the task within bounds: a faulty node must not park a task for ever, or under a name that
     no host has."""
     cause, subject = _CAUSES.get(body.cause, ParkCause.LATER), body.subject[: limits.HOST_CHARS]
     if cause is ParkCause.LATER or not subject or unstorable(subject):
         cause, subject = ParkCause.LATER, ""
-    return Park(min(body.again_ms, limits.PARK_MS_MAX), cause, subject)
+    return ParkRequest(min(body.again_ms, limits.PARK_MS_MAX), cause, subject)
 
 
 def is_storable(*numbers: int) -> bool:

@@ -32,8 +32,7 @@ from crawlfleet.execution.budget.host_gate import (
 )
 from crawlfleet.execution.budget.rate_window import DepartureWindow
 from crawlfleet.model import host_stats
-from crawlfleet.model.host_budget import EASE
-from crawlfleet.model.host_names import HostNews
+from crawlfleet.model.host import EASE, HostNoteKind
 from crawlfleet.ports.clock import boot_time
 
 LAG_S, LAG_FROM = 0.02, 50
@@ -230,7 +229,7 @@ class GrantedGate:
         state, now = self._host(host), self._clock()
         if now - state.block_reported_at >= BLOCK_REPORT_S:
             state.block_reported_at = now
-            self._link.report_news(host, HostNews.BLOCKED, 0)
+            self._link.report_news(host, HostNoteKind.BLOCKED, 0)
 
     def host_counts(self, host: str) -> list[int]:
         return self._host(host).figures
@@ -244,7 +243,7 @@ class GrantedGate:
         if delay_s != state.delay_s or (state.share.spacing_ms and not delay_s):
             state.delay_s = delay_s
             state.apply_share(state.share)
-            self._link.report_news(host, HostNews.CRAWL_DELAY, round(delay_s * 1000))
+            self._link.report_news(host, HostNoteKind.CRAWL_DELAY, round(delay_s * 1000))
 
     def add_source(self, source: RequestSource) -> None:
         self._sources.add(source)

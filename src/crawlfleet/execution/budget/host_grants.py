@@ -20,8 +20,7 @@ from typing import Protocol
 from crawlfleet.execution.budget.host_gate import HOLD_S, HostUsage, ProcessShare
 from crawlfleet.execution.budget.host_stats import HostStats
 from crawlfleet.model import limits
-from crawlfleet.model.host_budget import NONE, Units
-from crawlfleet.model.host_names import HostNews
+from crawlfleet.model.host import NONE, HostNoteKind, Units
 from crawlfleet.ports.clock import Clock
 from crawlfleet.scheduling.hosts.grant_versions import HostShares
 from crawlfleet.wire.sync import GrantsBody, HostNewsBody, HostWantBody
@@ -30,7 +29,9 @@ IDLE_KEPT_S = 5.0
 """How long a host without demand is kept: the next task may need it."""
 DEMAND_SYNC_S = 0.5
 MAX_WANTED = 1_000
-_KNOWN_NEWS = frozenset({HostNews.TOO_MANY, HostNews.UNAVAILABLE, HostNews.BLOCKED, HostNews.CRAWL_DELAY})
+_KNOWN_NEWS = frozenset(
+    {HostNoteKind.TOO_MANY, HostNoteKind.UNAVAILABLE, HostNoteKind.BLOCKED, HostNoteKind.CRAWL_DELAY}
+)
 
 
 class LeaseDeadline(Protocol):
@@ -216,11 +217,11 @@ class HostGrants:
         state = self._hosts.get(host)
         if kind not in _KNOWN_NEWS or state is None:
             return
-        if kind == HostNews.CRAWL_DELAY:
+        if kind == HostNoteKind.CRAWL_DELAY:
             if self._crawl_delays.get(host) == span_ms:
                 return
             self._crawl_delays[host] = span_ms
-        elif kind != HostNews.BLOCKED:
+        elif kind != HostNoteKind.BLOCKED:
             state.shares.pool = NONE
             state.away_until = max(state.away_until, self._clock.monotonic() + max(HOLD_S, span_ms / 1000))
             self._divide_budgets()

@@ -157,7 +157,7 @@ class Done(msgspec.Struct, array_like=True, tag=13, frozen=True):
     again_ms: int = 0
     """Time after which the task may be tried again, when it could not be done now through no fault of its own."""
     cause: int = 0
-    """model.parking.ParkCause"""
+    """model.execution.ParkCause"""
     subject: str = ""
     used: tuple[int, int] | None = None
     """Pages and bytes that a metered execution used."""
@@ -198,7 +198,7 @@ class HostNewsReport(msgspec.Struct, array_like=True, tag=18, frozen=True):
 
     host: str
     kind: int
-    """model.host_names.HostNews"""
+    """model.host.HostNoteKind"""
     span_ms: int
 
 

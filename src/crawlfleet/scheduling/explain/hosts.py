@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from crawlfleet.model.host_budget import Backoff, HostShare
+from crawlfleet.model.host import Backoff, HostShare
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.scheduling.explain.wording import span_text
 from crawlfleet.scheduling.hosts.budgets import HostBudget

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, assert_never
 
+from crawlfleet.model.execution import ParkCause
 from crawlfleet.model.instants import Instant, to_text
-from crawlfleet.model.parking import ParkCause, Parking
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.model.task import TaskRecord
+from crawlfleet.model.task import ParkedTask, TaskRecord
 from crawlfleet.scheduling.explain.task import Explanation
 from crawlfleet.scheduling.explain.wording import instant_text, span_text, times_text, when_text
 from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation
 
 
 def explain_parked(
-    task: TaskRecord, parking: Parking, now: Instant, short: DailyQuotaViolation | None = None
+    task: TaskRecord, parking: ParkedTask, now: Instant, short: DailyQuotaViolation | None = None
 ) -> Explanation | None:
     """Why the task is parked; None for one that is not parked any more, or waits for other tasks before anything else.
     `short` is the daily quota of its project of which too little is left now."""
@@ -39,7 +39,7 @@ def explain_parked(
     return _why(task, parking, sentence, about)
 
 
-def _why_short(task: TaskRecord, parking: Parking, now: Instant, short: DailyQuotaViolation | None) -> Explanation:
+def _why_short(task: TaskRecord, parking: ParkedTask, now: Instant, short: DailyQuotaViolation | None) -> Explanation:
     about: dict[str, Any]
     if short is None:
         # The quota was raised, or an execution gave back what it did not use: the stager is about to see that too.
@@ -49,7 +49,7 @@ def _why_short(task: TaskRecord, parking: Parking, now: Instant, short: DailyQuo
     return _why(task, parking, f"{sentence}; is tried again {when_text(task.due_at, now)} at the latest", about)
 
 
-def _why(task: TaskRecord, parking: Parking, sentence: str, about: Mapping[str, Any]) -> Explanation:
+def _why(task: TaskRecord, parking: ParkedTask, sentence: str, about: Mapping[str, Any]) -> Explanation:
     if parking.times > 1:
         sentence += f"; parked {times_text(parking.times)} so far"
     data = {

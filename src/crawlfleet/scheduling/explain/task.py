@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, assert_never
 
 from crawlfleet.model.ids import NodeId, TaskId, execution_text, node_text, task_text
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.queue import Lane
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import Recall, TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.scheduling.explain.hosts import HostWait

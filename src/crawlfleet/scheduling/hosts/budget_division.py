@@ -18,7 +18,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from crawlfleet.model.host_budget import NONE, Units
+from crawlfleet.model.host import NONE, Units
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple
 
-from crawlfleet.model.host_budget import EASE, NONE, HostLimits, Units
+from crawlfleet.model.host import EASE, NONE, HostLimits, Units
 
 RATE_MAX, CONCURRENCY_MAX, DELAY_S_MAX = 10_000, 10_000, 3_600.0
 RATE_MIN = 0.001

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic
 
-from crawlfleet.model.host_budget import NONE, Units
+from crawlfleet.model.host import NONE, Units
 from crawlfleet.scheduling.hosts.budget_division import (
     WINDOW_S,
     Holder,

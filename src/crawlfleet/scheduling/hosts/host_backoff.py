@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from crawlfleet.model.host_budget import Backoff
+from crawlfleet.model.host import Backoff
 from crawlfleet.model.instants import Instant
 
 FIRST_MS = 2_000

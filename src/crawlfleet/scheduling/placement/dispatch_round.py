@@ -15,7 +15,8 @@ from typing import NamedTuple
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.project import WEIGHT_DEFAULT, Project, Use
-from crawlfleet.model.requirement import LaneId, Requirement, RequirementId
+from crawlfleet.model.queue import LaneId
+from crawlfleet.model.requirement import Requirement, RequirementId
 from crawlfleet.scheduling.placement.fair_shares import FairSharesByRank
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.lane_order import LaneOrder, LaneRow, ReadyLane

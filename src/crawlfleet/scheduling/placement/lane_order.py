@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from crawlfleet.model.ids import TaskId, made_at
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.limits import PRIORITY_MAX
-from crawlfleet.model.requirement import Lane, LaneId, Requirement, RequirementId
+from crawlfleet.model.queue import Lane, LaneId
+from crawlfleet.model.requirement import Requirement, RequirementId
 
 MAX_RANK_AGE_MS = 1_000
 """Maximum age of the ranks before they are computed again."""

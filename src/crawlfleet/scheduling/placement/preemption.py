@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.requirement import LaneId, Requirement
+from crawlfleet.model.queue import LaneId
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.scheduling.placement.filters import (
     CLASS_FILTERS,
     NODE_FILTERS,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable
 from typing import NamedTuple
 
 from crawlfleet.model.project import Project, Use
-from crawlfleet.model.requirement import Lane, LaneId
+from crawlfleet.model.queue import Lane, LaneId
 from crawlfleet.scheduling.explain.task import explain_placement
 from crawlfleet.scheduling.placement.lane_order import ReadyLane
 from crawlfleet.scheduling.placement.placer import Placer

@@ -1,7 +1,7 @@
 """The state machine of a task: its transitions, as pure functions that the store applies inside its transaction.
 
-Every function here returns a `Decide`: given the locked row it returns the next step, or refuses. Fences come first: a
-report on an execution that is not the live one, or on another node's, changes nothing.
+Every function here returns a `DecideTransition`: given the locked row it returns the next transition, or refuses.
+Fences come first: a report on an execution that is not the live one, or on another node's, changes nothing.
 """
 
 from __future__ import annotations
@@ -14,12 +14,10 @@ from crawlfleet.model.event import Kind
 from crawlfleet.model.execution import End, Failure, Outcome
 from crawlfleet.model.ids import ExecutionId, NodeId, TaskId, execution_text
 from crawlfleet.model.instants import Instant, ms
-from crawlfleet.model.parking import Parking
+from crawlfleet.model.queue import LaneId
 from crawlfleet.model.refusal import Code, Refusal
-from crawlfleet.model.requirement import LaneId
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskStatus
-from crawlfleet.model.task import LiveTask, RetryPolicy
-from crawlfleet.model.transition import Decide, Step
+from crawlfleet.model.task import DecideTransition, LiveTask, ParkedTask, RetryPolicy, TaskTransition
 from crawlfleet.scheduling.tasks.retry import backoff_ms, next_attempt_at
 
 POISON_DEATHS = 3
@@ -49,35 +47,35 @@ def needs_own_process(row: LiveTask) -> bool:
     return row.losses >= ISOLATION_LOSSES or row.deaths > 0
 
 
-def cancel_task(reason: str) -> Decide:
+def cancel_task(reason: str) -> DecideTransition:
     """Cancel a task: final at once while no node has it, a recall otherwise."""
 
-    def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+    def decide(row: LiveTask, _policy: RetryPolicy) -> TaskTransition | Refusal:
         if row.status.is_held:
-            return Step(row._replace(recall=Recall.CANCEL), Kind.TASK_RECALLED, reason=reason)
-        return Step(row.unheld(TaskStatus.CANCELLED), Kind.TASK_CANCELLED, reason=reason)
+            return TaskTransition(row._replace(recall=Recall.CANCEL), Kind.TASK_RECALLED, reason=reason)
+        return TaskTransition(row.unheld(TaskStatus.CANCELLED), Kind.TASK_CANCELLED, reason=reason)
 
     return decide
 
 
-def recall_execution(kind: Recall, reason: str) -> Decide:
+def recall_execution(kind: Recall, reason: str) -> DecideTransition:
     """Recall an execution: ask the node to stop it. A cancel is never weakened into another kind."""
 
-    def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+    def decide(row: LiveTask, _policy: RetryPolicy) -> TaskTransition | Refusal:
         if not row.status.is_held:
             return _refuse_not_held(row)
         if row.recall is not Recall.NONE:
-            return Step(row, Kind.TASK_RECALLED)
-        return Step(row._replace(recall=kind), Kind.TASK_RECALLED, reason=reason)
+            return TaskTransition(row, Kind.TASK_RECALLED)
+        return TaskTransition(row._replace(recall=kind), Kind.TASK_RECALLED, reason=reason)
 
     return decide
 
 
-def move_executions(executions: Mapping[TaskId, ExecutionId], reason: str) -> Decide:
+def move_executions(executions: Mapping[TaskId, ExecutionId], reason: str) -> DecideTransition:
     """Recall these executions so that their tasks run elsewhere; later executions of the tasks go on."""
     recall = recall_execution(Recall.MOVE, reason)
 
-    def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
+    def decide(row: LiveTask, policy: RetryPolicy) -> TaskTransition | Refusal:
         if row.execution != executions[row.id]:
             return Refusal(Code.STALE_EXECUTION, "has another execution by now")
         if row.recall is not Recall.NONE:
@@ -87,11 +85,11 @@ def move_executions(executions: Mapping[TaskId, ExecutionId], reason: str) -> De
     return decide
 
 
-def recall_overdue(now: Instant) -> Decide:
+def recall_overdue(now: Instant) -> DecideTransition:
     """Recall an execution that is past its hard deadline, judged again on the locked row."""
     recall = recall_execution(Recall.DEADLINE, "deadline passed")
 
-    def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
+    def decide(row: LiveTask, policy: RetryPolicy) -> TaskTransition | Refusal:
         if row.deadline_at is None or row.deadline_at > now:
             return Refusal(Code.NOT_READY, "not past its deadline")
         return recall(row, policy)
@@ -99,86 +97,86 @@ def recall_overdue(now: Instant) -> Decide:
     return decide
 
 
-def release_due(now: Instant) -> Decide:
+def release_due(now: Instant) -> DecideTransition:
     """waiting or retrying -> pending, when the task is due and no parent is open."""
 
-    def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+    def decide(row: LiveTask, _policy: RetryPolicy) -> TaskTransition | Refusal:
         if row.status not in (TaskStatus.WAITING, TaskStatus.RETRYING):
             return Refusal(Code.NOT_READY, f"is {row.status.word}")
         if row.waits or (row.due_at is not None and row.due_at > now):
             return Refusal(Code.NOT_READY, "its time has not come")
-        return Step(row._replace(status=TaskStatus.PENDING, due_at=None), Kind.TASK_READY)
+        return TaskTransition(row._replace(status=TaskStatus.PENDING, due_at=None), Kind.TASK_READY)
 
     return decide
 
 
-def unpark_task(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+def unpark_task(row: LiveTask, _policy: RetryPolicy) -> TaskTransition | Refusal:
     """waiting -> pending before its time: the cause of the parking is over already."""
     if row.status is not TaskStatus.WAITING or row.waits or row.due_at is None:
         return Refusal(Code.NOT_READY, "is not parked")
-    return Step(row._replace(status=TaskStatus.PENDING, due_at=None), Kind.TASK_READY)
+    return TaskTransition(row._replace(status=TaskStatus.PENDING, due_at=None), Kind.TASK_READY)
 
 
-def count_completed_parents(now: Instant, parents: int) -> Decide:
+def count_completed_parents(now: Instant, parents: int) -> DecideTransition:
     """Count parents of a waiting task that completed; pending when none is left and the task is due."""
 
-    def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+    def decide(row: LiveTask, _policy: RetryPolicy) -> TaskTransition | Refusal:
         waiting = row._replace(waits=max(0, row.waits - parents))
         if waiting.waits == 0 and (waiting.due_at is None or waiting.due_at <= now):
-            return Step(waiting._replace(status=TaskStatus.PENDING, due_at=None), Kind.TASK_READY)
-        return Step(waiting, Kind.TASK_READY)
+            return TaskTransition(waiting._replace(status=TaskStatus.PENDING, due_at=None), Kind.TASK_READY)
+        return TaskTransition(waiting, Kind.TASK_READY)
 
     return decide
 
 
-def end_unrun(status: TaskStatus, reason: str | None, failure: Failure | None = None) -> Decide:
+def end_unrun(status: TaskStatus, reason: str | None, failure: Failure | None = None) -> DecideTransition:
     """End a waiting step of a flow that never ran. It is a dead letter if it has a failure of its own."""
 
-    def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+    def decide(row: LiveTask, _policy: RetryPolicy) -> TaskTransition | Refusal:
         kind = Kind.TASK_COMPLETED if status is TaskStatus.COMPLETED else Kind.TASK_FAILED
         after = row._replace(status=status, waits=0)
-        return Step(after, kind, failure=failure, reason=reason, is_dead_letter=failure is not None)
+        return TaskTransition(after, kind, failure=failure, reason=reason, is_dead_letter=failure is not None)
 
     return decide
 
 
-def change_lane(lanes: Mapping[LaneId, LaneId]) -> Decide:
+def change_lane(lanes: Mapping[LaneId, LaneId]) -> DecideTransition:
     """Move the task to the lane of its new priority, by the lane it stands in."""
 
-    def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+    def decide(row: LiveTask, _policy: RetryPolicy) -> TaskTransition | Refusal:
         if row.lane not in lanes:
             return Refusal(Code.NOT_READY, "its priority was changed by somebody else meanwhile")
-        return Step(row._replace(lane=lanes[row.lane]), Kind.TASK_REPRIORITIZED)
+        return TaskTransition(row._replace(lane=lanes[row.lane]), Kind.TASK_REPRIORITIZED)
 
     return decide
 
 
-def start_execution(starts: Mapping[TaskId, ExecutionStart]) -> Decide:
+def start_execution(starts: Mapping[TaskId, ExecutionStart]) -> DecideTransition:
     """assigned -> processing."""
 
-    def decide(row: LiveTask, _policy: RetryPolicy) -> Step | Refusal:
+    def decide(row: LiveTask, _policy: RetryPolicy) -> TaskTransition | Refusal:
         node, execution, started_at = starts[row.id]
         if refusal := _check_fence(row, node, execution):
             return refusal
         if row.status is TaskStatus.PROCESSING:
-            return Step(row, Kind.TASK_STARTED)
+            return TaskTransition(row, Kind.TASK_STARTED)
         after = row._replace(
             status=TaskStatus.PROCESSING,
             started_at=started_at,
             deadline_at=deadline_at(row.timeout_s, started_at),
         )
-        return Step(after, Kind.TASK_STARTED)
+        return TaskTransition(after, Kind.TASK_STARTED)
 
     return decide
 
 
 def finish_execution(
     outcomes: Mapping[TaskId, Outcome], now: Instant, rng: Random, parked: Mapping[TaskId, int] | None = None
-) -> Decide:
+) -> DecideTransition:
     """Apply the outcomes that nodes reported to their tasks. `parked` has how often each was parked in its round."""
     parkings = parked or {}
 
-    def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
+    def decide(row: LiveTask, policy: RetryPolicy) -> TaskTransition | Refusal:
         outcome = outcomes[row.id]
         if refusal := _check_fence(row, outcome.node, outcome.execution):
             return refusal
@@ -190,10 +188,10 @@ def finish_execution(
     return decide
 
 
-def lose_execution(reason: str, now: Instant, rng: Random) -> Decide:
+def lose_execution(reason: str, now: Instant, rng: Random) -> DecideTransition:
     """The node was lost with the execution: it costs no retry, unless the task was to end anyway."""
 
-    def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
+    def decide(row: LiveTask, policy: RetryPolicy) -> TaskTransition | Refusal:
         if not row.status.is_held:
             return _refuse_not_held(row)
         return _apply_recall(row, policy, now, rng) or _requeue(
@@ -203,10 +201,10 @@ def lose_execution(reason: str, now: Instant, rng: Random) -> Decide:
     return decide
 
 
-def return_execution(reason: str, now: Instant, rng: Random) -> Decide:
+def return_execution(reason: str, now: Instant, rng: Random) -> DecideTransition:
     """The node leaves in good order and returns the execution."""
 
-    def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
+    def decide(row: LiveTask, policy: RetryPolicy) -> TaskTransition | Refusal:
         if not row.status.is_held:
             return _refuse_not_held(row)
         return _apply_recall(row, policy, now, rng) or _requeue(row, ExecutionStatus.RETURNED, reason)
@@ -228,11 +226,11 @@ def _refuse_not_held(row: LiveTask) -> Refusal:
 
 def _apply_outcome(
     row: LiveTask, policy: RetryPolicy, outcome: Outcome, parked: int, now: Instant, rng: Random
-) -> Step:
+) -> TaskTransition:
     match outcome.end:
         case End.COMPLETED:
             after = row._replace(status=TaskStatus.COMPLETED)
-            return Step(after, Kind.TASK_COMPLETED, ExecutionStatus.COMPLETED, result=outcome.result)
+            return TaskTransition(after, Kind.TASK_COMPLETED, ExecutionStatus.COMPLETED, result=outcome.result)
         case End.FAILED:
             failure = outcome.failure or Failure(ErrorClass.INTERNAL, "failed without saying why")
             return _apply_failure(row, policy, failure, ExecutionStatus.FAILED, now, rng)
@@ -251,14 +249,16 @@ def _apply_outcome(
             return _apply_recall(row, policy, now, rng) or _apply_process_death(row, policy, outcome, now, rng)
 
 
-def _apply_recall(row: LiveTask, policy: RetryPolicy, now: Instant, rng: Random) -> Step | None:
+def _apply_recall(row: LiveTask, policy: RetryPolicy, now: Instant, rng: Random) -> TaskTransition | None:
     """Apply the recall that was under way to a task whose execution is over; None if there was none."""
     match row.recall:
         case Recall.NONE:
             return None
         case Recall.CANCEL:
             after = row._replace(status=TaskStatus.CANCELLED)
-            return Step(after, Kind.TASK_CANCELLED, ExecutionStatus.CANCELLED, reason="cancelled while running")
+            return TaskTransition(
+                after, Kind.TASK_CANCELLED, ExecutionStatus.CANCELLED, reason="cancelled while running"
+            )
         case Recall.DEADLINE:
             return _apply_timeout(row, policy, now, rng)
         case Recall.PREEMPT:
@@ -267,12 +267,14 @@ def _apply_recall(row: LiveTask, policy: RetryPolicy, now: Instant, rng: Random)
             return _requeue(row, ExecutionStatus.RETURNED, "moved to another node")
 
 
-def _requeue(row: LiveTask, ended: ExecutionStatus, reason: str, *, losses: int | None = None) -> Step:
+def _requeue(row: LiveTask, ended: ExecutionStatus, reason: str, *, losses: int | None = None) -> TaskTransition:
     after = row.unheld(TaskStatus.PENDING, losses=row.losses if losses is None else losses)
-    return Step(after, Kind.TASK_REASSIGN, ended, reason=reason)
+    return TaskTransition(after, Kind.TASK_REASSIGN, ended, reason=reason)
 
 
-def _apply_return(row: LiveTask, policy: RetryPolicy, outcome: Outcome, times: int, now: Instant, rng: Random) -> Step:
+def _apply_return(
+    row: LiveTask, policy: RetryPolicy, outcome: Outcome, times: int, now: Instant, rng: Random
+) -> TaskTransition:
     park = outcome.park
     if park is None:
         return _requeue(row, ExecutionStatus.RETURNED, "handed back by its node")
@@ -283,8 +285,8 @@ def _apply_return(row: LiveTask, policy: RetryPolicy, outcome: Outcome, times: i
         return _apply_failure(row, policy, failure, ExecutionStatus.FAILED, now, rng)
     until = now + park.span_ms
     after = row.unheld(TaskStatus.WAITING, due_at=until + rng.randint(0, park_spread_ms(park.span_ms)))
-    parking = Parking(park.cause, park.subject, until, times, message)
-    return Step(after, Kind.TASK_PARKED, ExecutionStatus.PARKED, reason=message, parking=parking)
+    parking = ParkedTask(park.cause, park.subject, until, times, message)
+    return TaskTransition(after, Kind.TASK_PARKED, ExecutionStatus.PARKED, reason=message, parking=parking)
 
 
 def park_spread_ms(span_ms: int) -> int:
@@ -292,33 +294,39 @@ def park_spread_ms(span_ms: int) -> int:
     return min(max(span_ms // 10, PARK_SPREAD_MS[0]), PARK_SPREAD_MS[1])
 
 
-def _apply_timeout(row: LiveTask, policy: RetryPolicy, now: Instant, rng: Random) -> Step:
+def _apply_timeout(row: LiveTask, policy: RetryPolicy, now: Instant, rng: Random) -> TaskTransition:
     failure = Failure(ErrorClass.TIMEOUT, f"ran longer than {row.timeout_s} s")
     return _apply_failure(row, policy, failure, ExecutionStatus.TIMEOUT, now, rng)
 
 
 def _apply_failure(
     row: LiveTask, policy: RetryPolicy, failure: Failure, ended: ExecutionStatus, now: Instant, rng: Random
-) -> Step:
+) -> TaskTransition:
     if row.recall is Recall.CANCEL:
         after = row._replace(status=TaskStatus.CANCELLED)
-        return Step(after, Kind.TASK_CANCELLED, ended, failure, reason="cancelled while running")
+        return TaskTransition(after, Kind.TASK_CANCELLED, ended, failure, reason="cancelled while running")
     due_at = next_attempt_at(policy, failure, row.retries, now, rng)
     if due_at is not None:
         after = row.unheld(TaskStatus.RETRYING, retries=row.retries + 1, due_at=due_at)
-        return Step(after, Kind.TASK_RETRYING, ended, failure, reason=failure.message)
+        return TaskTransition(after, Kind.TASK_RETRYING, ended, failure, reason=failure.message)
     is_timeout = ended is ExecutionStatus.TIMEOUT
     status = TaskStatus.TIMEOUT if is_timeout else TaskStatus.FAILED
     kind = Kind.TASK_TIMEOUT if is_timeout else Kind.TASK_FAILED
-    return Step(row._replace(status=status), kind, ended, failure, reason=failure.message, is_dead_letter=True)
+    return TaskTransition(
+        row._replace(status=status), kind, ended, failure, reason=failure.message, is_dead_letter=True
+    )
 
 
-def _apply_process_death(row: LiveTask, policy: RetryPolicy, outcome: Outcome, now: Instant, rng: Random) -> Step:
+def _apply_process_death(
+    row: LiveTask, policy: RetryPolicy, outcome: Outcome, now: Instant, rng: Random
+) -> TaskTransition:
     failure = outcome.failure or Failure(ErrorClass.CRASH, "its process died")
     deaths = row.deaths + 1
     if deaths >= POISON_DEATHS:
         after = row._replace(status=TaskStatus.FAILED, deaths=deaths)
         reason = f"poison: died {deaths} times alone in its process ({failure.message})"
-        return Step(after, Kind.TASK_FAILED, ExecutionStatus.FAILED, failure, reason=reason, is_dead_letter=True)
+        return TaskTransition(
+            after, Kind.TASK_FAILED, ExecutionStatus.FAILED, failure, reason=reason, is_dead_letter=True
+        )
     after = row.unheld(TaskStatus.RETRYING, deaths=deaths, due_at=now + backoff_ms(policy, deaths, rng))
-    return Step(after, Kind.TASK_RETRYING, ExecutionStatus.FAILED, failure, reason=failure.message)
+    return TaskTransition(after, Kind.TASK_RETRYING, ExecutionStatus.FAILED, failure, reason=failure.message)

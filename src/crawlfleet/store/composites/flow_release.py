@@ -19,8 +19,7 @@ from crawlfleet.model.flow import Edge, Ended, StepKey, StepSpec, Unrun
 from crawlfleet.model.ids import GroupId, TaskId, following
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import ErrorClass, TaskStatus
-from crawlfleet.model.task import LiveTask, RetryPolicy
-from crawlfleet.model.transition import Step
+from crawlfleet.model.task import LiveTask, RetryPolicy, TaskTransition
 from crawlfleet.scheduling.flows import flow_steps
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store import row_codec, schema, task_rows
@@ -89,7 +88,7 @@ class StepRelease:
         for step in await self._lock(parents):
             left = max(0, step.waits - parents[step.id])
             if left:
-                self._transition.take(step, Step(step._replace(waits=left), Kind.TASK_READY))
+                self._transition.take(step, TaskTransition(step._replace(waits=left), Kind.TASK_READY))
             else:
                 ready.append(step)
         return await self._decide(ready)
@@ -194,7 +193,7 @@ class StepRelease:
                 self._take(step, task_state_machine.end_unrun(status, reason)(step, _NO_POLICY))
 
     def _take(self, step: LiveTask, taken: object) -> None:
-        if not isinstance(taken, Step):
+        if not isinstance(taken, TaskTransition):
             raise InvariantBroken(f"a waiting step was refused what was decided: {taken}")
         if self._transition.take(step, taken, is_unrun=True) and taken.after.status.is_final:
             self._ended[step.id] = taken.after.status
@@ -236,7 +235,7 @@ class StepRelease:
         await tx.insert(schema.dependency, EDGE_COLUMNS, [(one, step.id, int(Edge.ITEM)) for one in items])
         await tx.execute("UPDATE flow_step SET items = $2 WHERE task = $1", step.id, count)
         await self._begin(step, items)
-        self._take(step, Step(step._replace(waits=count, due_at=None), Kind.TASK_READY))
+        self._take(step, TaskTransition(step._replace(waits=count, due_at=None), Kind.TASK_READY))
 
     async def _begin(self, step: LiveTask, items: Sequence[TaskId]) -> None:
         transition = self._transition

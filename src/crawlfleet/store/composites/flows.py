@@ -12,12 +12,9 @@ from crawlfleet.model.group import GroupKind
 from crawlfleet.model.ids import GroupId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.model.task import LiveTask
-from crawlfleet.model.transition import Step as MoveOn
-from crawlfleet.ports.flow_store import AddedFlow, NewFlow, StepRecord, StepTally
-from crawlfleet.ports.group_store import NewGroup
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.task_store import Applied
+from crawlfleet.model.task import LiveTask, TaskTransition
+from crawlfleet.ports.composite_store import AddedFlow, NewFlow, StepRecord, StepTally
+from crawlfleet.ports.task_store import Applied, Claim, NewGroup
 from crawlfleet.scheduling.flows.flow_steps import StepState, steps_to_resume
 from crawlfleet.store import row_codec, schema, task_rows
 from crawlfleet.store.composites.flow_release import EDGE_COLUMNS, StepRelease, StepRow
@@ -255,7 +252,7 @@ class _Resuming:
     async def _wait_longer(self, more: Mapping[TaskId, int]) -> None:
         for step in await self._transition.locked(task for task, count in more.items() if count):
             after = step._replace(waits=step.waits + more[step.id])
-            self._transition.take(step, MoveOn(after, Kind.TASK_READY))
+            self._transition.take(step, TaskTransition(after, Kind.TASK_READY))
 
 
 def _waits_again(

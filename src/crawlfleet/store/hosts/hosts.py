@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import select
 
 from crawlfleet.model.evidence import EvidenceRow
-from crawlfleet.model.host_budget import Host, HostLimits, HostShare, Units
-from crawlfleet.model.host_names import HostNews
+from crawlfleet.model.host import Host, HostLimits, HostNoteKind, HostShare, Units
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.host_store import GrantChange, Granted, HostFilter, HostLook, HostNote, SessionHosts
@@ -160,7 +159,7 @@ class HostTables:
             await tx.insert_new(schema.host, HOSTS.columns, [HOSTS.to_row(Host(host))])
             said = Host(host, limits, set_by=by, set_at=now) if limits else Host(host)
             await tx.update(schema.host, _SET.columns, [_SET.to_row(said)])
-            await _note(tx, [HostNote(host, HostNews.CHANGED)])
+            await _note(tx, [HostNote(host, HostNoteKind.CHANGED)])
             sql = f"SELECT {HOSTS.select} FROM host WHERE name = $1"
             return HOSTS.from_row((await tx.fetch(sql, host))[0])
 

@@ -18,9 +18,9 @@ from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import Cluster, Node, NodeDescription
 from crawlfleet.model.status import Health, NodeStatus
-from crawlfleet.model.task import LiveTask
-from crawlfleet.model.transition import Decide
-from crawlfleet.ports.node_store import LeaseRow, NewNode, PlacementView, Renewal, Renewed
+from crawlfleet.model.task import DecideTransition, LiveTask
+from crawlfleet.ports.node_store import LeaseRow, NewNode, Renewal, Renewed
+from crawlfleet.ports.queue_store import PlacementView
 from crawlfleet.ports.task_store import Applied
 from crawlfleet.store import row_codec, schema, task_rows
 from crawlfleet.store.engine.transaction import Engine, Row, Tx
@@ -141,7 +141,7 @@ class NodeTables:
         node: NodeId,
         slots: int,
         task_types: Sequence[str],
-        decide: Decide,
+        decide: DecideTransition,
         now: Instant,
         *,
         after: int | None = None,
@@ -188,7 +188,7 @@ class NodeTables:
         node: NodeId,
         session: int,
         status: NodeStatus,
-        decide: Decide,
+        decide: DecideTransition,
         now: Instant,
         *,
         renewals: int | None = None,

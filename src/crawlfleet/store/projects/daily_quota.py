@@ -11,11 +11,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from crawlfleet.model.daily_quota import Amounts, Day, Holding, Slice, Want, day_of
+from crawlfleet.model.execution import ParkCause
 from crawlfleet.model.ids import ExecutionId, TaskId
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.project import Project
-from crawlfleet.model.requirement import LaneId
+from crawlfleet.model.queue import LaneId
 from crawlfleet.scheduling.quotas.daily_quota import (
     count_retriable,
     grant_amounts,

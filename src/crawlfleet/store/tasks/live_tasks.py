@@ -12,8 +12,7 @@ from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.model.task import FinalTask, LiveTask
-from crawlfleet.model.transition import Decide
+from crawlfleet.model.task import DecideTransition, FinalTask, LiveTask
 from crawlfleet.ports.task_store import Applied, Assignment, Delivery
 from crawlfleet.store import schema, task_rows
 from crawlfleet.store.composites.group_membership import open_again
@@ -51,7 +50,9 @@ class TaskTables:
     _engine: Engine
     _lanes: LaneBook
 
-    async def change(self, tasks: Sequence[TaskId], decide: Decide, now: Instant, term: int | None = None) -> Applied:
+    async def change(
+        self, tasks: Sequence[TaskId], decide: DecideTransition, now: Instant, term: int | None = None
+    ) -> Applied:
         async def work(tx: Tx) -> Applied:
             transition = Transition(tx, self._lanes, now)
             await transition.change(tasks, decide)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from crawlfleet.model.execution import ParkCause
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.parking import ParkCause, Parking
 from crawlfleet.model.status import ExecutionStatus
+from crawlfleet.model.task import ParkedTask
 from crawlfleet.store import schema
 from crawlfleet.store.engine.transaction import Engine, Tx
 from crawlfleet.store.row_codec import RowCodec
@@ -17,7 +18,7 @@ NEWS_MS = 5_000
 within this span the leader receives the refusal too."""
 EARLY_MS = 1_000
 
-_PARKINGS = RowCodec(schema.parking, Parking)
+_PARKINGS = RowCodec(schema.parking, ParkedTask)
 _COLUMNS = (*_PARKINGS.columns, "task", "at")
 _HOST = int(ParkCause.HOST_BACKOFF)
 PARKINGS = f"SELECT task, {_PARKINGS.select} FROM parking WHERE task AMONG($1)"
@@ -45,7 +46,7 @@ PARKED_LONGER = (
 class ParkingTables:
     _engine: Engine
 
-    async def parkings(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, Parking]:
+    async def parkings(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, ParkedTask]:
         rows = await self._engine.glance(lambda tx: tx.fetch(PARKINGS, list(tasks))) if tasks else ()
         return {task: _PARKINGS.from_row(parking) for task, *parking in rows}
 
@@ -69,7 +70,7 @@ class ParkingTables:
         return await self._engine.read(work)
 
 
-async def park(tx: Tx, parkings: Mapping[TaskId, Parking], now: Instant) -> None:
+async def park(tx: Tx, parkings: Mapping[TaskId, ParkedTask], now: Instant) -> None:
     rows = [(*_PARKINGS.to_row(parking), task, now) for task, parking in parkings.items()]
     await tx.insert(schema.parking, _COLUMNS, rows)
 

@@ -12,9 +12,8 @@ from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import Recall
-from crawlfleet.model.task import LiveTask, RetryPolicy
-from crawlfleet.model.transition import Decide, Step
-from crawlfleet.ports.preemptions import Preempted, Preemption, Stopping
+from crawlfleet.model.task import DecideTransition, LiveTask, RetryPolicy, TaskTransition
+from crawlfleet.ports.queue_store import Preempted, Preemption, Stopping
 from crawlfleet.ports.task_store import Applied
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store import row_codec, schema
@@ -80,11 +79,11 @@ class PreemptionTables:
         return int(rows[0][0])
 
 
-def _recall(wanted: Mapping[TaskId, Preemption]) -> Decide:
+def _recall(wanted: Mapping[TaskId, Preemption]) -> DecideTransition:
     """Make the decision to recall. The tasks were chosen from an earlier read: the locked row must still be the one
     read then."""
 
-    def decide(row: LiveTask, policy: RetryPolicy) -> Step | Refusal:
+    def decide(row: LiveTask, policy: RetryPolicy) -> TaskTransition | Refusal:
         one = wanted[row.id]
         if row.execution != one.execution or row.recall is not Recall.NONE:
             return Refusal(Code.NOT_READY, "has changed meanwhile")

@@ -12,12 +12,12 @@ from typing import Any
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.queue import LaneId
 from crawlfleet.model.refusal import Code, Refusal
-from crawlfleet.model.requirement import LaneId, Requirement
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import FinalTask, LiveTask
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, SubmissionAnswer
+from crawlfleet.ports.task_store import Accepted, Added, Claim, NewTask, Submission, SubmissionAnswer
 from crawlfleet.scheduling.quotas.project_quota import SubmitQuota
 from crawlfleet.store import schema, task_rows
 from crawlfleet.store.composites.group_membership import Joining

@@ -15,12 +15,10 @@ from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.execution import Failure
 from crawlfleet.model.ids import ExecutionId, TaskId, task_text
 from crawlfleet.model.instants import Instant, to_text
-from crawlfleet.model.parking import Parking
+from crawlfleet.model.queue import LaneId
 from crawlfleet.model.refusal import Code, Refusal
-from crawlfleet.model.requirement import LaneId
 from crawlfleet.model.status import TaskStatus, is_legal
-from crawlfleet.model.task import FinalTask, LiveTask, RetryPolicy
-from crawlfleet.model.transition import Decide, Step
+from crawlfleet.model.task import DecideTransition, FinalTask, LiveTask, ParkedTask, RetryPolicy, TaskTransition
 from crawlfleet.ports.task_store import Applied
 from crawlfleet.scheduling.quotas.project_quota import SubmitQuota
 from crawlfleet.scheduling.tasks import task_state_machine
@@ -68,14 +66,14 @@ class Transition:
         self._finals: dict[TaskId, FinalTask] = {}
         self._executions: list[ExecutionRow] = []
         self._dead_letters: list[DeadLetterRow] = []
-        self._parked: dict[TaskId, Parking] = {}
+        self._parked: dict[TaskId, ParkedTask] = {}
         self._unparked: set[TaskId] = set()
         self._used: dict[ExecutionId, Amounts] = {}
         self._entered: set[LaneId] = set()
         """Lanes that tasks were moved to."""
         self._told: dict[Kind, list[Row]] = defaultdict(list)
 
-    async def change(self, tasks: Sequence[TaskId], decide: Decide) -> None:
+    async def change(self, tasks: Sequence[TaskId], decide: DecideTransition) -> None:
         """Lock the live rows of `tasks` and make the transitions decided for them."""
         wanted = list(dict.fromkeys(tasks))
         found = await self._tx.fetch(LOCK_LIVE, wanted)
@@ -86,11 +84,11 @@ class Transition:
             for task in missing:
                 self.applied.refused[task] = Refusal(Code.ALREADY_FINAL, "has ended") if task in final else UNKNOWN_TASK
 
-    async def change_held(self, node: int, decide: Decide) -> None:
+    async def change_held(self, node: int, decide: DecideTransition) -> None:
         """Lock the live rows of everything a node holds, and make the transitions decided for them."""
         await self.apply(await self._tx.fetch(LOCK_HELD, node), decide)
 
-    async def apply(self, found: Sequence[Row], decide: Decide) -> None:
+    async def apply(self, found: Sequence[Row], decide: DecideTransition) -> None:
         await self._lanes.load(self._tx, (row[_LANE] for row in found))
         finals: dict[TaskId, TaskStatus] = {}
         for row in found:
@@ -144,7 +142,7 @@ class Transition:
                     ended[child.id] = step.after.status
         return ended
 
-    def take(self, task: LiveTask, step: Step, *, is_unrun: bool = False) -> bool:
+    def take(self, task: LiveTask, step: TaskTransition, *, is_unrun: bool = False) -> bool:
         """Apply a transition; return whether it was legal and changed the task."""
         after = step.after
         if after == task:
@@ -190,7 +188,7 @@ class Transition:
         if before.node and after.recall is not before.recall and after.status.is_held:
             self.applied.told.add(before.node)
 
-    def _tell(self, before: LiveTask, step: Step) -> None:
+    def _tell(self, before: LiveTask, step: TaskTransition) -> None:
         after = step.after
         if step.kind is Kind.TASK_READY and after.status is before.status:
             return
@@ -246,7 +244,7 @@ UNKNOWN_TASK = Refusal(Code.UNKNOWN_TASK, "no such task")
 
 def _child_step(
     child: LiveTask, parents: list[TaskId], finals: dict[TaskId, TaskStatus], now: Instant, policy: RetryPolicy
-) -> Step:
+) -> TaskTransition:
     for parent in parents:
         if finals[parent] is not TaskStatus.COMPLETED:
             decide = task_state_machine.cancel_task(parent_ended(parent, finals[parent]))
@@ -254,7 +252,7 @@ def _child_step(
     else:
         decide = task_state_machine.count_completed_parents(now, len(parents))
     step = decide(child, policy)
-    assert isinstance(step, Step)
+    assert isinstance(step, TaskTransition)
     return step
 
 
@@ -271,7 +269,7 @@ def cause_of(failure: Failure | None, reason: str | None) -> str:
     return _VARYING.sub("#", said)[:_CAUSE_CHARS]
 
 
-def _execution_row(task: LiveTask, step: Step, now: Instant) -> ExecutionRow:
+def _execution_row(task: LiveTask, step: TaskTransition, now: Instant) -> ExecutionRow:
     failure = step.failure
     assert task.assigned_at is not None
     return ExecutionRow(
@@ -293,7 +291,7 @@ def _execution_row(task: LiveTask, step: Step, now: Instant) -> ExecutionRow:
     )
 
 
-def _dead_letter_row(task: LiveTask, step: Step, project: str, task_type: str, now: Instant) -> DeadLetterRow:
+def _dead_letter_row(task: LiveTask, step: TaskTransition, project: str, task_type: str, now: Instant) -> DeadLetterRow:
     failure = step.failure
     return DeadLetterRow(
         task=task.id,

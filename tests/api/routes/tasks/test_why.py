@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from crawlfleet.model.execution import End
-from crawlfleet.model.host_names import HostNews
+from crawlfleet.model.host import HostNoteKind
 from crawlfleet.wire.sync import AssignmentBody, HostNewsBody, HostWantBody, OutcomeBody, StartBody
 from tests.api.kit import Site
 from tests.api.remote_node import RemoteNode
@@ -77,7 +77,7 @@ async def test_a_running_task_says_which_host_it_waits_for(site: Site) -> None:
     said = await why(site, task)
     assert f"waits for host {HOST}: its budget of 1/s, 1 at once is this node's alone" in said["sentence"]
     assert (said["cause"], said["waits_for"][0]["cause"]) == ("processing", "host_budget")
-    await node.sync(hosts=[HostWantBody(HOST, 8)], host_news=[HostNewsBody(HOST, HostNews.TOO_MANY, 60_000)])
+    await node.sync(hosts=[HostWantBody(HOST, 8)], host_news=[HostNewsBody(HOST, HostNoteKind.TOO_MANY, 60_000)])
 
     async def waits_for_host() -> bool:
         return bool((await why(site, task))["waits_for"][0]["cause"] == "host_backoff")
@@ -102,7 +102,7 @@ async def test_a_group_says_what_its_members_wait_for(site: Site) -> None:
     assert (said["id"], said["open"], sum(said["members"].values())) == (made["id"], 2, 2)
     one = await node.take()
     await node.sync(started=[StartBody(one.task, one.execution, 0)], hosts=[HostWantBody(HOST, 8)])
-    await node.sync(hosts=[HostWantBody(HOST, 8)], host_news=[HostNewsBody(HOST, HostNews.TOO_MANY, 60_000)])
+    await node.sync(hosts=[HostWantBody(HOST, 8)], host_news=[HostNewsBody(HOST, HostNoteKind.TOO_MANY, 60_000)])
 
     async def waits_for_host() -> bool:
         return bool((await site.get(path)).json["cause"] == "host_backoff")

@@ -5,11 +5,11 @@ import pytest
 from crawlfleet.errors import NotLeader
 from crawlfleet.model.evidence import HALF_LIFE_MS, KEEP_MS, EvidenceRow, Record, Subject
 from crawlfleet.model.execution import End
-from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.queue import Lane
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ErrorClass
-from crawlfleet.model.task import RetryPolicy
-from crawlfleet.model.transition import Decide
-from crawlfleet.ports.evidence import EndedRun, EndedRuns
+from crawlfleet.model.task import DecideTransition, RetryPolicy
+from crawlfleet.ports.event_store import EndedRun, EndedRuns
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling.tasks import task_state_machine
 from testkit.factories import PROJECT, Kit, Run
@@ -180,7 +180,7 @@ async def where_a_task_failed_last_is_known(store: Store, kit: Kit) -> None:
     assert await store.failed_on([]) == {}
 
 
-def _ready(kit: Kit) -> Decide:
+def _ready(kit: Kit) -> DecideTransition:
     return task_state_machine.release_due(kit.now + DAY_MS)
 
 

@@ -4,8 +4,7 @@ import asyncio
 
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.evidence import EvidenceRow, Record, Subject
-from crawlfleet.model.host_budget import Backoff, Host, HostLimits, HostShare, Units
-from crawlfleet.model.host_names import HostNews
+from crawlfleet.model.host import Backoff, Host, HostLimits, HostNoteKind, HostShare, Units
 from crawlfleet.ports.host_store import GrantChange, HostFilter, HostNote
 from crawlfleet.ports.node_store import Renewal
 from crawlfleet.ports.store import Store
@@ -101,12 +100,12 @@ async def what_is_learned_and_what_a_person_sets_do_not_meet(store: Store, kit: 
 
 async def the_leader_takes_each_note_once(store: Store, kit: Kit) -> None:
     node = await kit.node()
-    await store.note_hosts([HostNote("a.example", HostNews.TOO_MANY, 30_000, node.id)])
+    await store.note_hosts([HostNote("a.example", HostNoteKind.TOO_MANY, 30_000, node.id)])
     await store.set_host("b.example", HostLimits(rate=3), "ann", kit.now)
     notes = (await kit.second.host_look(kit.now)).notes
     assert [note[:4] for note in notes] == [
-        ("a.example", HostNews.TOO_MANY, 30_000, node.id),
-        ("b.example", HostNews.CHANGED, 0, None),
+        ("a.example", HostNoteKind.TOO_MANY, 30_000, node.id),
+        ("b.example", HostNoteKind.CHANGED, 0, None),
     ]
     await store.put_grants(GrantChange(taken=[notes[0].id]), await kit.term(), kit.now)
     assert list((await kit.second.host_look(kit.now)).notes) == [notes[1]]

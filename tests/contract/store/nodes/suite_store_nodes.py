@@ -6,7 +6,8 @@ import pytest
 
 from crawlfleet.errors import Conflict, NotAllowed, NotFound
 from crawlfleet.model.node import Cluster, NodeDescription
-from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.queue import Lane
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus, TaskStatus
 from crawlfleet.ports.node_store import HealthChange, NewNode
 from crawlfleet.ports.store import Store

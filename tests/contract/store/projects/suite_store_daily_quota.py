@@ -8,8 +8,7 @@ import pytest
 
 from crawlfleet.errors import OverLimit
 from crawlfleet.model.daily_quota import DAY_MS, Amounts, Slice, Want, day_of, end_of
-from crawlfleet.model.execution import End
-from crawlfleet.model.parking import ParkCause
+from crawlfleet.model.execution import End, ParkCause
 from crawlfleet.model.project import OnFull, Project, Quotas
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.store import Store

@@ -1,10 +1,11 @@
 """Parking: the slot is free, nothing is counted, and the row says for what and until when for as long as it lasts."""
 
-from crawlfleet.model.host_budget import Backoff, Host
+from crawlfleet.model.execution import ParkCause
+from crawlfleet.model.host import Backoff, Host
 from crawlfleet.model.instants import to_text
-from crawlfleet.model.parking import ParkCause, Parking
 from crawlfleet.model.refusal import Code
 from crawlfleet.model.status import ExecutionStatus, TaskStatus
+from crawlfleet.model.task import ParkedTask
 from crawlfleet.ports.host_store import GrantChange
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling.tasks import task_state_machine
@@ -29,7 +30,7 @@ async def a_parked_task_frees_its_slot_and_says_why(store: Store, kit: Kit) -> N
     assert row.due_at is not None
     assert row.due_at >= kit.now + 30_000
     assert await kit.second.parkings([run.task, 1]) == {
-        run.task: Parking(BACKOFF, HOST, kit.now + 30_000, 1, "not now")
+        run.task: ParkedTask(BACKOFF, HOST, kit.now + 30_000, 1, "not now")
     }
     (ended,) = await kit.second.executions(run.task)
     assert (ended.status, ended.failure) == (ExecutionStatus.PARKED, None)

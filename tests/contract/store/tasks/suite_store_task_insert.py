@@ -4,8 +4,9 @@ import pytest
 
 from crawlfleet.errors import InvariantBroken
 from crawlfleet.model.ids import task_text
+from crawlfleet.model.queue import Lane
 from crawlfleet.model.refusal import Code, Refusal
-from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import RetryPolicy
 from crawlfleet.ports.store import Store

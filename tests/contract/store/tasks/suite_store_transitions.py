@@ -7,8 +7,7 @@ from crawlfleet.model.execution import End, Failure
 from crawlfleet.model.instants import ms
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskStatus
-from crawlfleet.model.task import LiveTask, RetryPolicy
-from crawlfleet.model.transition import Decide, Step
+from crawlfleet.model.task import DecideTransition, LiveTask, RetryPolicy, TaskTransition
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling.tasks import task_state_machine
 from testkit.factories import Kit
@@ -261,8 +260,8 @@ async def changes_of_many_at_once_do_not_lose_one_another(store: Store, kit: Kit
     """Each change builds on the row the other one left, in whatever order the tasks are named."""
     tasks = await kit.submit(10)
 
-    def lose_once(row: LiveTask, _policy: RetryPolicy) -> Step:
-        return Step(row._replace(losses=row.losses + 1), Kind.TASK_REPRIORITIZED)
+    def lose_once(row: LiveTask, _policy: RetryPolicy) -> TaskTransition:
+        return TaskTransition(row._replace(losses=row.losses + 1), Kind.TASK_REPRIORITIZED)
 
     await asyncio.gather(
         *((store, kit.second)[n % 2].change(kit.rng.sample(tasks, len(tasks)), lose_once, kit.now) for n in range(20))
@@ -270,5 +269,5 @@ async def changes_of_many_at_once_do_not_lose_one_another(store: Store, kit: Kit
     assert {row.losses for row in (await kit.second.live(tasks)).values()} == {20}
 
 
-def _become(status: TaskStatus) -> Decide:
-    return lambda row, _policy: Step(row._replace(status=status), Kind.TASK_READY)
+def _become(status: TaskStatus) -> DecideTransition:
+    return lambda row, _policy: TaskTransition(row._replace(status=status), Kind.TASK_READY)

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from crawlfleet.bootstrap.master import Master
 from crawlfleet.broker.memory import MemoryBroker
-from crawlfleet.model.execution import End
+from crawlfleet.model.execution import End, ParkCause
 from crawlfleet.model.ids import TaskId
-from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.project import Project, Quotas
-from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.queue import Lane
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ErrorClass, NodeStatus, Recall, TaskStatus
-from crawlfleet.ports.preemptions import Preemption
+from crawlfleet.ports.queue_store import Preemption
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store.engine.migrate import migrate_sqlite
 from crawlfleet.store.engine.sqlite.engine import InlineEngine

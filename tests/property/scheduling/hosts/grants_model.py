@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from crawlfleet.model.host_budget import EASE, NONE, Units
+from crawlfleet.model.host import EASE, NONE, Units
 from crawlfleet.scheduling.hosts.grant_versions import HostShares
 
 STEP_S = 0.05

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from crawlfleet.model.host_budget import NONE, Units
+from crawlfleet.model.host import NONE, Units
 from crawlfleet.scheduling.hosts.budget_division import Holder, divide_budget, total_units
 from tests.property.scheduling.hosts.grants_model import GUARD_S, STEP_S, World
 from tests.property.scheduling.hosts.tiers_model import Tiers

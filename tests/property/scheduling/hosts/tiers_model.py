@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from crawlfleet.model.host_budget import Units
+from crawlfleet.model.host import Units
 from crawlfleet.scheduling.hosts.grant_versions import HostShares
 from tests.property.scheduling.hosts.grants_model import Node
 

@@ -11,7 +11,8 @@ from crawlfleet.control.leader.cluster_view import apply_ledger_changes
 from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.project import Project, Quotas
-from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.queue import Lane
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.scheduling.placement.dispatch_round import DispatchRound, RoundInputs, RoundLimits
 from crawlfleet.scheduling.placement.fair_shares import FairShares, FairSharesByRank
 from crawlfleet.scheduling.placement.filters import NodeState

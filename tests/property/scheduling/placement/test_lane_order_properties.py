@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.model.ids import IdFactory, made_at
-from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.queue import Lane
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.scheduling.placement.lane_order import Ageing, LaneOrder, effective_priority
 
 SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, database=None)

@@ -12,9 +12,8 @@ import pytest
 from crawlfleet.control.loops.preempter import PreemptReport
 from crawlfleet.errors import OverLimit
 from crawlfleet.model.daily_quota import day_of, end_of
-from crawlfleet.model.execution import End
+from crawlfleet.model.execution import End, ParkCause
 from crawlfleet.model.ids import TaskId
-from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.project import OnFull, Quotas
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.wire.sync import AssignmentBody, OutcomeBody, SliceBody, SliceWantBody, SyncDown, SyncUp, UsedBody
@@ -49,7 +48,9 @@ class Shop:
         return shop
 
     async def set(self, on_full: OnFull = OnFull.WAIT, **quotas: Any) -> None:
-        await self.master.projects.change("shop", lambda have: replace(have, quotas=Quotas(**quotas), on_full=on_full))
+        await self.master.projects.change_project(
+            "shop", lambda have: replace(have, quotas=Quotas(**quotas), on_full=on_full)
+        )
 
     async def start(self) -> AssignmentBody:
         """A task of it, on the node."""

@@ -8,8 +8,7 @@ from typing import Any
 
 from crawlfleet.control.leader.grant_ledger import GrantLedger, encode_host_report
 from crawlfleet.model.event import Kind
-from crawlfleet.model.host_budget import Host, HostLimits, HostShare, Units
-from crawlfleet.model.host_names import HostNews
+from crawlfleet.model.host import Host, HostLimits, HostNoteKind, HostShare, Units
 from crawlfleet.ports.host_store import GrantChange, HostNote, SessionHosts
 from crawlfleet.scheduling.hosts.host_backoff import QUIET_MS
 from crawlfleet.wire.sync import HostWantBody
@@ -206,7 +205,7 @@ def test_a_refusal_takes_all_and_comes_back_with_less() -> None:
     leader.says(1)
     leader.says(2)
     leader.look()
-    leader.notes = [HostNote(HOST, HostNews.TOO_MANY, 20_000, 1)] * 3
+    leader.notes = [HostNote(HOST, HostNoteKind.TOO_MANY, 20_000, 1)] * 3
     change = leader.look()
     assert [(node, session) for node, session, _ in change.versions] == [(1, 1), (2, 1)]
     assert (leader.rate(1), leader.rate(2), leader.kinds) == (0, 0, [Kind.HOST_BACKOFF])
@@ -227,7 +226,7 @@ def test_a_person_changes_a_budget_while_it_is_in_use() -> None:
     leader.says(1)
     leader.look()
     leader.hosts[HOST] = Host(HOST, HostLimits(rate=3.0))
-    leader.notes = [HostNote(HOST, HostNews.CHANGED)]
+    leader.notes = [HostNote(HOST, HostNoteKind.CHANGED)]
     leader.look()
     assert leader.rate(1) == 3
     assert next(iter(leader.rows.values())).may_use == Units(10, 8)

@@ -18,11 +18,11 @@ from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.evidence_aggregator import EvidenceAggregator
 from crawlfleet.control.loops.granter import Granter
 from crawlfleet.model.evidence import EvidenceRow, Record, Subject
-from crawlfleet.model.host_names import HostNews
+from crawlfleet.model.host import HostNoteKind
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ErrorClass
-from crawlfleet.ports.evidence import EvidenceStore
+from crawlfleet.ports.event_store import EvidenceStore
 from crawlfleet.ports.host_store import HostNote
 from crawlfleet.scheduling.placement.evidence_subjects import host_bucket
 from testkit.clock import FakeClock
@@ -151,7 +151,7 @@ async def test_a_block_that_an_execution_outlived_is_evidence_on_its_node(desk: 
         evidence=desk.knowing,
     )
     assert (await desk.knowing.for_pass([ON_SHOP], await kit.term(), kit.now)).evidence.of(node.id, SHOP).total == 0
-    await kit.store.note_hosts([HostNote("shop.example:8080", HostNews.BLOCKED, 0, node.id)])
+    await kit.store.note_hosts([HostNote("shop.example:8080", HostNoteKind.BLOCKED, 0, node.id)])
     for _ in range(2):
         await granter.run_term(await kit.term(), kit.now)
     found = await desk.records(SHOP, host_bucket("shop.example"))

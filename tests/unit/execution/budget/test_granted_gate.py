@@ -9,7 +9,7 @@ import pytest
 
 from crawlfleet.execution.budget.granted_gate import GrantedGate
 from crawlfleet.execution.budget.host_gate import HostAway, HostUsage, NoGrant, ProcessShare
-from crawlfleet.model.host_names import HostNews
+from crawlfleet.model.host import HostNoteKind
 from tests.unit.execution.agent.agent_kit import monotonic, stand_still, virtual
 
 HOST = "shop.example"
@@ -273,7 +273,7 @@ async def test_a_crawl_delay_holds_at_once_and_is_told_once() -> None:
     kit.gate.set_crawl_delay(HOST, 2.0)
     kit.gate.set_crawl_delay(HOST, 2.0)
     await kit.ask()
-    assert kit.link.told == [(HOST, HostNews.CRAWL_DELAY, 2_000)]
+    assert kit.link.told == [(HOST, HostNoteKind.CRAWL_DELAY, 2_000)]
     assert kit.sent[1] - kit.sent[0] >= 2.0
 
 
@@ -314,7 +314,7 @@ async def test_a_wall_is_counted_each_time_and_told_once_in_a_while() -> None:
     for _ in range(3):
         kit.gate.record_block(HOST)
         kit.gate.report_block(HOST)
-    assert kit.link.told == [(HOST, HostNews.BLOCKED, 0)]
+    assert kit.link.told == [(HOST, HostNoteKind.BLOCKED, 0)]
     assert kit.gate._hosts[HOST].counts[2] == 3
 
 

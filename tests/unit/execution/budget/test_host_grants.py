@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from crawlfleet.execution.agent.work.lease_guard import NodeLease
 from crawlfleet.execution.budget.host_gate import HostUsage, ProcessShare
 from crawlfleet.execution.budget.host_grants import IDLE_KEPT_S, HostGrants
-from crawlfleet.model.host_names import HostNews
+from crawlfleet.model.host import HostNoteKind
 from crawlfleet.wire.sync import GrantsBody, HostGrantBody, HostNewsBody, HostWantBody
 from tests.unit.execution.agent.agent_kit import LoopClock, monotonic, virtual
 
@@ -237,7 +237,7 @@ async def test_a_refusal_stops_all_processes_and_is_told_until_it_was_heard() ->
         process.want(8)
     kit.take(8)
     kit.asked.clear()
-    kit.grants.record_host_news(HOST, HostNews.TOO_MANY, 30_000)
+    kit.grants.record_host_news(HOST, HostNoteKind.TOO_MANY, 30_000)
     assert (kit.rates, kit.asked) == ([0, 0], [0.0])
     assert kit.processes[1].shares[HOST].away_until >= monotonic() + 30
     told = [HostNewsBody(HOST, 429, 30_000)]

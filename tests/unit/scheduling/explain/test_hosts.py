@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from crawlfleet.control.explain.host_waits import _hosts
-from crawlfleet.model.host_budget import Backoff, HostShare, Units
+from crawlfleet.model.host import Backoff, HostShare, Units
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.scheduling.explain.hosts import HostDemand, host_waits

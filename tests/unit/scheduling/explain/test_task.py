@@ -6,7 +6,8 @@ import pytest
 
 from crawlfleet.model.ids import node_text, task_text
 from crawlfleet.model.instants import to_text
-from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.queue import Lane
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus, Recall, TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.scheduling.explain.task import Explanation, explain_placement, explain_task, refusal_phrase

@@ -5,7 +5,8 @@ from collections import Counter
 
 from crawlfleet.model.ids import IdFactory, NodeId
 from crawlfleet.model.project import Project, Quotas, Use
-from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.queue import Lane
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.scheduling.placement.dispatch_round import DispatchRound, RoundInputs, RoundLimits, RoundPlan
 from crawlfleet.scheduling.placement.fair_shares import FairSharesByRank
 from crawlfleet.scheduling.placement.filters import NodeState

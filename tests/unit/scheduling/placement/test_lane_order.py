@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from crawlfleet.model.ids import IdFactory, made_at
-from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.queue import Lane
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.scheduling.placement.lane_order import Ageing, LaneOrder, effective_priority
 
 NOW = 1_800_000_000_000

@@ -3,7 +3,8 @@
 from random import Random
 
 from crawlfleet.model.project import Project, Quotas, Use
-from crawlfleet.model.requirement import Lane, Requirement
+from crawlfleet.model.queue import Lane
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.scheduling.placement.lane_order import ReadyLane
 from crawlfleet.scheduling.placement.placer import Placer
 from crawlfleet.scheduling.placement.stuck_lanes import MAX_EXPLAINED, STUCK_S, StuckLaneTracker, explain_stuck_lane

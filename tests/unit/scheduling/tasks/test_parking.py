@@ -13,12 +13,10 @@ from crawlfleet.execution.executors.inside import process_loop
 from crawlfleet.execution.sdk import TryLater
 from crawlfleet.model import limits
 from crawlfleet.model.event import Kind
-from crawlfleet.model.execution import End, Failure, Outcome
-from crawlfleet.model.parking import Park, ParkCause, Parking
+from crawlfleet.model.execution import End, Failure, Outcome, ParkCause, ParkRequest
 from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskStatus
-from crawlfleet.model.task import LiveTask, RetryPolicy
-from crawlfleet.model.transition import Step
+from crawlfleet.model.task import LiveTask, ParkedTask, RetryPolicy, TaskTransition
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.wire.sync import OutcomeBody
 from tests.unit.scheduling.tasks.test_task_state_machine import (
@@ -34,15 +32,17 @@ from tests.unit.scheduling.tasks.test_task_state_machine import (
 )
 
 AWAY = Failure(ErrorClass.BLOCKED, "host a is away")
-HOST = Park(5_000, ParkCause.HOST_BACKOFF, "a.example")
+HOST = ParkRequest(5_000, ParkCause.HOST_BACKOFF, "a.example")
 
 
-def parked(row: LiveTask, park: Park = HOST, times: int = 0, policy: RetryPolicy | None = None, seed: int = 1) -> Step:
+def parked(
+    row: LiveTask, park: ParkRequest = HOST, times: int = 0, policy: RetryPolicy | None = None, seed: int = 1
+) -> TaskTransition:
     outcome = Outcome(NODE, TASK, EXECUTION, End.RETURNED, AWAY, park=park)
     step = task_state_machine.finish_execution({TASK: outcome}, NOW, Random(seed), {TASK: times})(
         row, policy or RetryPolicy()
     )
-    assert isinstance(step, Step)
+    assert isinstance(step, TaskTransition)
     return step
 
 
@@ -53,12 +53,12 @@ def test_a_parked_task_waits_off_its_node_at_no_cost(row: LiveTask) -> None:
     assert (after.status, after.retries, after.losses, after.deaths) == (TaskStatus.WAITING, 2, 1, 0)
     assert_off_its_node(after)
     assert (step.kind, step.ended, step.failure) == (Kind.TASK_PARKED, ExecutionStatus.PARKED, None)
-    assert step.parking == Parking(ParkCause.HOST_BACKOFF, "a.example", NOW + 5_000, 1, "host a is away")
+    assert step.parking == ParkedTask(ParkCause.HOST_BACKOFF, "a.example", NOW + 5_000, 1, "host a is away")
 
 
 @given(span_ms=st.integers(1, limits.PARK_MS_MAX), seed=st.integers(0, 1_000))
 def test_nothing_comes_back_before_its_time_or_long_after(span_ms: int, seed: int) -> None:
-    due_at = parked(ASSIGNED, Park(span_ms), seed=seed).after.due_at
+    due_at = parked(ASSIGNED, ParkRequest(span_ms), seed=seed).after.due_at
     assert due_at is not None
     assert NOW + span_ms <= due_at <= NOW + span_ms + max(1_000, min(span_ms // 10, 60_000))
 
@@ -66,7 +66,9 @@ def test_nothing_comes_back_before_its_time_or_long_after(span_ms: int, seed: in
 def test_those_that_wait_for_the_same_do_not_come_back_together() -> None:
     rng, outcome = Random(1), Outcome(NODE, TASK, EXECUTION, End.RETURNED, AWAY, park=HOST)
     decide = task_state_machine.finish_execution({TASK: outcome}, NOW, rng)
-    due = [step.after.due_at for _ in range(1_000) if isinstance(step := decide(ASSIGNED, RetryPolicy()), Step)]
+    due = [
+        step.after.due_at for _ in range(1_000) if isinstance(step := decide(ASSIGNED, RetryPolicy()), TaskTransition)
+    ]
     assert max(due.count(at) for at in due) < 10
 
 
@@ -100,7 +102,7 @@ def test_what_is_never_to_be_had_is_a_failure_in_the_end() -> None:
 def test_only_what_is_parked_is_unparked() -> None:
     row = parked(ASSIGNED).after
     step = task_state_machine.unpark_task(row, RetryPolicy())
-    assert isinstance(step, Step)
+    assert isinstance(step, TaskTransition)
     assert (step.after.status, step.after.due_at) == (TaskStatus.PENDING, None)
     for other in (*HELD, *NOT_HELD, PENDING, row._replace(waits=1)):
         assert isinstance(task_state_machine.unpark_task(other, RetryPolicy()), Refusal)
@@ -112,20 +114,20 @@ SPAN = 3_000
 @pytest.mark.parametrize(
     ("said", "park"),
     [
-        ({"cause": 1, "subject": "a.example"}, Park(SPAN, ParkCause.HOST_BACKOFF, "a.example")),
-        ({"cause": 2, "subject": "pages"}, Park(SPAN, ParkCause.DAILY_QUOTA, "pages")),
-        ({}, Park(SPAN)),
-        ({"cause": 0, "subject": "x"}, Park(SPAN)),
-        ({"cause": 77, "subject": "a.example"}, Park(SPAN)),
-        ({"cause": 1, "subject": ""}, Park(SPAN)),
-        ({"cause": 1, "subject": "a\x00b"}, Park(SPAN)),
-        ({"cause": 1, "subject": "a" * 999}, Park(SPAN, ParkCause.HOST_BACKOFF, "a" * limits.HOST_CHARS)),
-        ({"again_ms": 10**30}, Park(25 * 3_600_000)),
+        ({"cause": 1, "subject": "a.example"}, ParkRequest(SPAN, ParkCause.HOST_BACKOFF, "a.example")),
+        ({"cause": 2, "subject": "pages"}, ParkRequest(SPAN, ParkCause.DAILY_QUOTA, "pages")),
+        ({}, ParkRequest(SPAN)),
+        ({"cause": 0, "subject": "x"}, ParkRequest(SPAN)),
+        ({"cause": 77, "subject": "a.example"}, ParkRequest(SPAN)),
+        ({"cause": 1, "subject": ""}, ParkRequest(SPAN)),
+        ({"cause": 1, "subject": "a\x00b"}, ParkRequest(SPAN)),
+        ({"cause": 1, "subject": "a" * 999}, ParkRequest(SPAN, ParkCause.HOST_BACKOFF, "a" * limits.HOST_CHARS)),
+        ({"again_ms": 10**30}, ParkRequest(25 * 3_600_000)),
         ({"again_ms": -5}, None),
         ({"end": int(End.FAILED)}, None),
     ],
 )
-def test_what_a_confused_node_says_is_bounded(said: dict[str, object], park: Park | None) -> None:
+def test_what_a_confused_node_says_is_bounded(said: dict[str, object], park: ParkRequest | None) -> None:
     body = OutcomeBody(**{"task": TASK, "execution": EXECUTION, "end": int(End.RETURNED), "again_ms": SPAN, **said})  # type: ignore[arg-type]
     outcome = finish._outcome(NODE, body, NOW)
     assert isinstance(outcome, Outcome)

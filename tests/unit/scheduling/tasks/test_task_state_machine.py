@@ -11,8 +11,7 @@ from crawlfleet.model.event import Kind
 from crawlfleet.model.execution import End, Failure, Outcome
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import LIVE_STATUSES, ErrorClass, ExecutionStatus, Recall, TaskStatus, is_legal
-from crawlfleet.model.task import LiveTask, RetryPolicy
-from crawlfleet.model.transition import Decide, Step
+from crawlfleet.model.task import DecideTransition, LiveTask, RetryPolicy, TaskTransition
 from crawlfleet.scheduling.tasks import task_state_machine
 
 NOW = 1_767_225_600_000
@@ -32,19 +31,21 @@ STRONG = Failure(ErrorClass.INPUT, "no such page")
 WEAK = Failure(ErrorClass.NETWORK, "reset")
 
 
-def step(decide: Decide, row: LiveTask, policy: RetryPolicy | None = None) -> Step:
+def step(decide: DecideTransition, row: LiveTask, policy: RetryPolicy | None = None) -> TaskTransition:
     decided = decide(row, policy or RetryPolicy())
-    assert isinstance(decided, Step), decided
+    assert isinstance(decided, TaskTransition), decided
     return decided
 
 
-def refusal(decide: Decide, row: LiveTask) -> Refusal:
+def refusal(decide: DecideTransition, row: LiveTask) -> Refusal:
     decided = decide(row, RetryPolicy())
     assert isinstance(decided, Refusal), decided
     return decided
 
 
-def finish(end: End, failure: Failure | None = None, *, node: int = NODE, execution: int = EXECUTION) -> Decide:
+def finish(
+    end: End, failure: Failure | None = None, *, node: int = NODE, execution: int = EXECUTION
+) -> DecideTransition:
     outcome = Outcome(node, TASK, execution, end, failure, b"result", b"metrics", NOW - 5)
     return task_state_machine.finish_execution({TASK: outcome}, NOW, Random(1))
 
@@ -85,7 +86,7 @@ def test_a_cancel_outranks_every_other_recall_and_none_outranks_it() -> None:
         task_state_machine.return_execution("x", NOW, Random(1)),
     ],
 )
-def test_what_no_node_holds_cannot_be_taken_from_one(verb: Decide, row: LiveTask) -> None:
+def test_what_no_node_holds_cannot_be_taken_from_one(verb: DecideTransition, row: LiveTask) -> None:
     assert refusal(verb, row).code is Code.ILLEGAL_TRANSITION
 
 
@@ -138,7 +139,9 @@ def test_a_start_makes_it_processing_with_its_deadline() -> None:
         lambda n, e: finish(End.FAILED, node=n, execution=e),
     ],
 )
-def test_a_stale_or_foreign_execution_changes_nothing(verb: Callable[[int, int], Decide], row: LiveTask) -> None:
+def test_a_stale_or_foreign_execution_changes_nothing(
+    verb: Callable[[int, int], DecideTransition], row: LiveTask
+) -> None:
     assert refusal(verb(NODE, EXECUTION + 1), row).code is Code.STALE_EXECUTION
     if row.status.is_held:
         assert refusal(verb(NODE + 1, EXECUTION), row).code is Code.WRONG_NODE
@@ -203,7 +206,7 @@ def test_a_timeout_is_tried_again_and_ends_as_timeout() -> None:
 )
 @pytest.mark.parametrize("verb", [finish(End.STOPPED), task_state_machine.lose_execution("lost", NOW, Random(1))])
 def test_a_stopped_execution_ends_as_its_recall_asked(
-    verb: Decide, recall: Recall, status: TaskStatus, ended: ExecutionStatus
+    verb: DecideTransition, recall: Recall, status: TaskStatus, ended: ExecutionStatus
 ) -> None:
     stopped = step(verb, PROCESSING._replace(recall=recall))
     assert (stopped.after.status, stopped.ended) == (status, ended)
@@ -232,7 +235,7 @@ def test_a_lost_node_or_process_counts_as_a_loss_and_costs_no_retry() -> None:
         (finish(End.STOPPED), X.LOST),
     ],
 )
-def test_work_handed_back_costs_nothing(verb: Decide, ended: ExecutionStatus) -> None:
+def test_work_handed_back_costs_nothing(verb: DecideTransition, ended: ExecutionStatus) -> None:
     back = step(verb, PROCESSING)
     assert (back.after.status, back.after.losses, back.after.retries, back.ended) == (S.PENDING, 0, 0, ended)
 
@@ -328,9 +331,9 @@ verbs = st.one_of(
 
 
 @given(rows(), policies, verbs)
-def test_every_verb_takes_a_legal_step_or_refuses(row: LiveTask, policy: RetryPolicy, verb: Decide) -> None:
+def test_every_verb_takes_a_legal_step_or_refuses(row: LiveTask, policy: RetryPolicy, verb: DecideTransition) -> None:
     decided = verb(row, policy)
-    if isinstance(decided, Step):
+    if isinstance(decided, TaskTransition):
         after = decided.after
         assert after.status is row.status or is_legal(row.status, after.status)
         assert (after.id, after.round, after.timeout_s) == (row.id, row.round, row.timeout_s)
@@ -338,10 +341,10 @@ def test_every_verb_takes_a_legal_step_or_refuses(row: LiveTask, policy: RetryPo
 
 @given(rows(), policies, verbs)
 def test_an_execution_ends_exactly_when_its_task_leaves_the_node(
-    row: LiveTask, policy: RetryPolicy, verb: Decide
+    row: LiveTask, policy: RetryPolicy, verb: DecideTransition
 ) -> None:
     decided = verb(row, policy)
-    if isinstance(decided, Step):
+    if isinstance(decided, TaskTransition):
         leaves = row.status.is_held and not decided.after.status.is_held
         assert (decided.ended is not None) == leaves
         if leaves and not decided.after.status.is_final:
@@ -349,19 +352,19 @@ def test_an_execution_ends_exactly_when_its_task_leaves_the_node(
 
 
 @given(rows(), policies, verbs)
-def test_no_verb_gives_more_retries_than_the_policy(row: LiveTask, policy: RetryPolicy, verb: Decide) -> None:
+def test_no_verb_gives_more_retries_than_the_policy(row: LiveTask, policy: RetryPolicy, verb: DecideTransition) -> None:
     decided = verb(row, policy)
-    if isinstance(decided, Step):
+    if isinstance(decided, TaskTransition):
         assert decided.after.retries <= max(row.retries, policy.max_retries)
         assert decided.after.retries - row.retries in (0, 1)
 
 
 @given(rows(), policies, verbs)
 def test_a_loss_never_costs_a_retry_and_a_retry_is_never_a_loss(
-    row: LiveTask, policy: RetryPolicy, verb: Decide
+    row: LiveTask, policy: RetryPolicy, verb: DecideTransition
 ) -> None:
     decided = verb(row, policy)
-    if isinstance(decided, Step):
+    if isinstance(decided, TaskTransition):
         spent = (
             decided.after.retries - row.retries,
             decided.after.losses - row.losses,
@@ -374,30 +377,32 @@ def test_a_loss_never_costs_a_retry_and_a_retry_is_never_a_loss(
 @given(rows(), policies, st.sampled_from([End.RETURNED, End.STOPPED, End.PROCESS_LOST]))
 def test_what_is_nobodys_fault_never_ends_a_task(row: LiveTask, policy: RetryPolicy, end: End) -> None:
     decided = finish(end)(row._replace(recall=Recall.NONE), policy)
-    if isinstance(decided, Step):
+    if isinstance(decided, TaskTransition):
         assert decided.after.status is S.PENDING
 
 
 @given(rows(), policies, verbs)
-def test_only_three_deaths_alone_are_poison(row: LiveTask, policy: RetryPolicy, verb: Decide) -> None:
+def test_only_three_deaths_alone_are_poison(row: LiveTask, policy: RetryPolicy, verb: DecideTransition) -> None:
     decided = verb(row, policy)
-    if isinstance(decided, Step) and (decided.reason or "").startswith("poison"):
+    if isinstance(decided, TaskTransition) and (decided.reason or "").startswith("poison"):
         assert decided.after.deaths == task_state_machine.POISON_DEATHS
         assert decided.is_dead_letter
 
 
 @given(rows(), policies, verbs)
-def test_a_dead_letter_is_failed_or_timed_out_and_says_why(row: LiveTask, policy: RetryPolicy, verb: Decide) -> None:
+def test_a_dead_letter_is_failed_or_timed_out_and_says_why(
+    row: LiveTask, policy: RetryPolicy, verb: DecideTransition
+) -> None:
     decided = verb(row, policy)
-    if isinstance(decided, Step):
+    if isinstance(decided, TaskTransition):
         assert decided.is_dead_letter == (decided.after.status in (S.FAILED, S.TIMEOUT))
         assert not decided.is_dead_letter or decided.failure is not None
 
 
 @given(rows(), policies, finishes, finishes)
 def test_of_two_outcomes_of_one_execution_the_second_finds_nothing_to_change(
-    row: LiveTask, policy: RetryPolicy, first: Decide, second: Decide
+    row: LiveTask, policy: RetryPolicy, first: DecideTransition, second: DecideTransition
 ) -> None:
     decided = first(row, policy)
-    if isinstance(decided, Step) and not decided.after.status.is_final:
+    if isinstance(decided, TaskTransition) and not decided.after.status.is_final:
         assert isinstance(second(decided.after, policy), Refusal)

@@ -51,8 +51,8 @@ from crawlfleet.execution.process_state.proxy_pool import NODE_POOL, ProxyPool
 from crawlfleet.execution.process_state.robots_cache import RobotsCache
 from crawlfleet.execution.sdk import TaskContext, TaskError, TryLater, run_executor
 from crawlfleet.model import limits
+from crawlfleet.model.execution import ParkCause
 from crawlfleet.model.ids import execution_text, task_text
-from crawlfleet.model.parking import ParkCause
 from crawlfleet.model.proxy_health import ProxyHealth
 
 _EMPTY_CONFIG = ProcessConfig({})

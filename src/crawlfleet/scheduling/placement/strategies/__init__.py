@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from crawlfleet.model.strategy_names import DEFAULT_STRATEGY
+from crawlfleet.model.requirement import DEFAULT_STRATEGY
 from crawlfleet.scheduling.placement.strategies.anti_crawling import AntiCrawling
 from crawlfleet.scheduling.placement.strategies.by_load import LeastLoaded, LeastTasks, Weighted
 from crawlfleet.scheduling.placement.strategies.by_size import Largest

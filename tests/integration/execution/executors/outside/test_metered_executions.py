@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.execution.budget.quota_slices import QuotaSlices
-from crawlfleet.model.execution import End
-from crawlfleet.model.parking import ParkCause
+from crawlfleet.model.execution import End, ParkCause
 from crawlfleet.model.status import ErrorClass
 from crawlfleet.ports.executor import Stopped
 from crawlfleet.wire.sync import OverBody, SliceBody, UsedBody

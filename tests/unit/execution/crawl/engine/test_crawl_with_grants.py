@@ -14,7 +14,7 @@ from crawlfleet.execution.budget.granted_gate import GrantedGate
 from crawlfleet.execution.budget.host_gate import HostUsage, ProcessShare
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.sdk import TaskContext, TryLater
-from crawlfleet.model.host_names import HostNews
+from crawlfleet.model.host import HostNoteKind
 from crawlfleet.ports.clock import boot_time
 from tests.unit.execution.crawl.crawl_kit import LOOPBACK, Heard, Site, site
 
@@ -106,7 +106,7 @@ async def test_a_refused_page_is_told_and_asked_again_when_the_host_is_back() ->
     async with site({"/": busy}) as served:
         began = time.monotonic()
         result = await crawl(agent, served, depth=0)
-    assert agent.heard == [(HostNews.TOO_MANY, 1_000)]
+    assert agent.heard == [(HostNoteKind.TOO_MANY, 1_000)]
     assert (result["metrics"]["pages_crawled"], result["metrics"]["pages_failed"]) == (1, 0)
     assert time.monotonic() - began >= 1.0
 
@@ -142,4 +142,4 @@ async def test_a_crawl_delay_is_told() -> None:
     agent = Agent()
     async with site({"/robots.txt": robots, "/": "x"}) as served:
         await crawl(agent, served, depth=0)
-    assert agent.heard == [(HostNews.CRAWL_DELAY, 200)]
+    assert agent.heard == [(HostNoteKind.CRAWL_DELAY, 200)]

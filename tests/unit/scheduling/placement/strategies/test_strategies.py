@@ -6,9 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from crawlfleet.model.node import Measurement
-from crawlfleet.model.requirement import Requirement
+from crawlfleet.model.requirement import DEFAULT_STRATEGY, STRATEGIES, Requirement
 from crawlfleet.model.status import Health
-from crawlfleet.model.strategy_names import DEFAULT_STRATEGY, STRATEGIES
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.node_classes import CLASS_INDEPENDENT
 from crawlfleet.scheduling.placement.placer import Cursors, Placer
