@@ -210,7 +210,7 @@ class Configure:
 
     async def load_own_config(self, cluster: str) -> ClusterConfig:
         """Return the configuration that the cluster has of its own. Raises NotFound."""
-        return await self._store.config(_check_cluster_name(cluster))
+        return await self._store.cluster_config(_check_cluster_name(cluster))
 
     async def put_config(
         self, cluster: str, values: Mapping[str, Any], by: Principal | str, expected_version: int | None = None
@@ -293,7 +293,7 @@ class Configure:
 
     async def _read_configs(self) -> None:
         now_mono, puts = self._clock.monotonic(), self._puts
-        self._newest = {config.cluster: config for config in await self._store.configs()}
+        self._newest = {config.cluster: config for config in await self._store.cluster_configs()}
         self._effective = {}
         self.reads += 1
         # This read may have missed a change that was made here meanwhile.

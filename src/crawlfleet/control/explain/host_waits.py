@@ -34,12 +34,12 @@ class AwaitedHosts:
     async def of(self, task: TaskRecord, now: Instant) -> list[HostWait]:
         if task.status is not TaskStatus.PROCESSING or task.node is None:
             return []
-        granted = (await self._store.granted([task.node])).get(task.node)
+        granted = (await self._store.load_grants([task.node])).get(task.node)
         wanted = {share.host: share for share, _ in granted.shares if share.wanted} if granted else {}
         names = sorted(wanted.keys() & set(_hosts(task.parameters))) if wanted else []
         if not names:
             return []
-        known, uses = await self._store.hosts(names), []
+        known, uses = await self._store.load_hosts(names), []
         values = self._configure.cached_config(DEFAULT_CLUSTER).values
         usual = HostLimits(values["host_rate"], values["host_concurrency"], values["host_delay_s"])
         for name in names[: 4 * NAMED_MOST]:

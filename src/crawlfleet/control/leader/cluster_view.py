@@ -250,7 +250,7 @@ class ClusterView:
     async def _load_lanes(self, lanes: Iterable[LaneId]) -> None:
         unknown = [lane for lane in lanes if lane not in self._lanes]
         if unknown:
-            self._lanes.update((lane.id, lane) for lane in await self._store.lanes(unknown))
+            self._lanes.update((lane.id, lane) for lane in await self._store.load_lanes(unknown))
 
     # -- rounds
 

@@ -79,7 +79,7 @@ class Granter(LeaderLoop):
         if term != self._term:
             shares = await self._store.all_shares()
             names = {share.host for share in shares}
-            self._ledger.load_shares(shares, await self._store.hosts(sorted(names)) if names else {}, now_mono)
+            self._ledger.load_shares(shares, await self._store.load_hosts(sorted(names)) if names else {}, now_mono)
         # Until the commit is known to have been made, the ledger may differ from the store.
         self._term = None
         change = await self._decide_change(now, now_mono)
@@ -101,7 +101,7 @@ class Granter(LeaderLoop):
         values = self._configure.cached_config(DEFAULT_CLUSTER).values
         self._ledger.set_defaults(HostLimits(values["host_rate"], values["host_concurrency"], values["host_delay_s"]))
         if names := self._ledger.unknown_hosts(reports.sessions, reports.notes):
-            self._ledger.load_hosts(names, await self._store.hosts(sorted(names)), now_mono)
+            self._ledger.load_hosts(names, await self._store.load_hosts(sorted(names)), now_mono)
         self._ledger.apply_session_reports(reports.sessions, now_mono)
         self._ledger.apply_host_notes(reports.notes, now, change)
         change.evidence += await self._block_evidence(reports.notes, now)
@@ -118,7 +118,7 @@ class Granter(LeaderLoop):
         blocks = [(note.node, url_host(f"//{note.host}")) for note in notes if note.kind is HostNoteKind.BLOCKED]
         if not blocks:
             return []
-        nodes = await self._store.nodes(sorted({node for node, _ in blocks if node is not None}))
+        nodes = await self._store.load_nodes(sorted({node for node, _ in blocks if node is not None}))
         addresses = {node.id: node.description.address for node in nodes}
         block = Record(blocked=1.0, at=now, last_blocked_at=now)
         return [

@@ -54,7 +54,7 @@ class NodeWatcher(LeaderLoop):
         await self._configure.refresh()
         nodes = [
             node
-            for node in await self._store.nodes()
+            for node in await self._store.load_nodes()
             if node.status in _WATCHED and node.is_session_open and node.measurement
         ]
         before = self._remembered_states(nodes)
@@ -76,7 +76,7 @@ class NodeWatcher(LeaderLoop):
         if now_mono - self._sampled_at >= SAMPLE_S:
             samples = [(node.id, _encode(node.measurement)) for node in nodes]
             if samples:
-                await self._store.note_heartbeats(samples, term, now)
+                await self._store.add_heartbeats(samples, term, now)
             self._sampled_at = now_mono
         return None
 

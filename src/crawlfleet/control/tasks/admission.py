@@ -117,7 +117,7 @@ class AdmissionControl:
 
     async def _read_count(self, waiting_count: WaitingCount) -> None:
         now_mono, since, under_way = self._clock.monotonic(), waiting_count.admitted, waiting_count.under_way
-        totals = await self._store.totals(waiting_count.project)
+        totals = await self._store.task_totals(waiting_count.project)
         if waiting_count.project is _INSTALLATION and self._configure is not None:
             self._max_waiting = (await self._configure.load_effective_config(DEFAULT_CLUSTER)).values["max_waiting"]
         waiting_count.stored = sum(totals.get(status, 0) for status in WAITING_STATUSES)
