@@ -117,8 +117,7 @@ class Hosts:
         return host
 
     async def _load_default_limits(self) -> HostLimits:
-        values = (await self._configure.load_effective_config(DEFAULT_CLUSTER)).values
-        return HostLimits(values["host_rate"], values["host_concurrency"], values["host_delay_s"])
+        return (await self._configure.load_effective_config(DEFAULT_CLUSTER)).settings.host_limits
 
     def _make_report(self, host: Host, defaults: HostLimits) -> HostReport:
         now = self._clock.now()

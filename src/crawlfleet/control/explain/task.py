@@ -102,7 +102,7 @@ class Why:
 
     @property
     def _overcommit(self) -> float:
-        return float(self._configure.cached_config(DEFAULT_CLUSTER).values["overcommit"])
+        return float(self._configure.cached_config(DEFAULT_CLUSTER).settings.overcommit)
 
     async def _short(self, project: str) -> DailyQuotaViolation | None:
         day = day_of(self._clock.now())
@@ -122,7 +122,7 @@ class Why:
     ) -> PlacementReason | None:
         """Return the reasons for the node that has the task, by the present state of the nodes."""
         cluster = requirement.cluster or DEFAULT_CLUSTER
-        name = requirement.strategy or self._configure.cached_config(cluster).values["strategy"]
+        name = requirement.strategy or self._configure.cached_config(cluster).settings.strategy
         make = self._advice.strategies.factories.get(name)
         state = next((state for state in nodes if state.node.id == task.node), None)
         if make is None or state is None:

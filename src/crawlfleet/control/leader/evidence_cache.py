@@ -55,7 +55,7 @@ class EvidenceCache:
                 self._rows[row.subject][row.node] = row.address, row.record
 
     def current_regions(self) -> Regions:
-        configured = self._configure.cached_config(DEFAULT_CLUSTER).values["regions"]
+        configured = self._configure.cached_config(DEFAULT_CLUSTER).settings.regions
         if configured is not self._regions_config:
             self._regions_config = configured
             places = {

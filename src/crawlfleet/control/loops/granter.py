@@ -19,7 +19,7 @@ from crawlfleet.control.leader.grant_ledger import GrantLedger
 from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.model.evidence import EvidenceRow, Record
-from crawlfleet.model.host import HostLimits, HostNoteKind
+from crawlfleet.model.host import HostNoteKind
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.ports.broker import GRANTS, Broker, node_topic
@@ -98,8 +98,7 @@ class Granter(LeaderLoop):
         if not (reports.sessions or reports.notes or len(self._ledger)):
             return change
         await self._configure.refresh()
-        values = self._configure.cached_config(DEFAULT_CLUSTER).values
-        self._ledger.set_defaults(HostLimits(values["host_rate"], values["host_concurrency"], values["host_delay_s"]))
+        self._ledger.set_defaults(self._configure.cached_config(DEFAULT_CLUSTER).settings.host_limits)
         if names := self._ledger.unknown_hosts(reports.sessions, reports.notes):
             self._ledger.load_hosts(names, await self._store.load_hosts(sorted(names)), now_mono)
         self._ledger.apply_session_reports(reports.sessions, now_mono)

@@ -86,12 +86,12 @@ class Preempter(LeaderLoop):
 
     async def run_term(self, term: int, now: Instant) -> PreemptReport:
         await self._configure.refresh()
-        settings = self._configure.cached_config(DEFAULT_CLUSTER).values
-        rules = PreemptionRules(min_rank_gap=settings["preemption_gap"])
-        if not settings["preemption"] or not await self._may_preempt(rules):
+        settings = self._configure.cached_config(DEFAULT_CLUSTER).settings
+        rules = PreemptionRules(min_rank_gap=settings.preemption_gap)
+        if not settings.preemption or not await self._may_preempt(rules):
             return PreemptReport()
-        stopping = await self._store.stopping_executions()
-        per_minute: int = settings["preemptions_per_minute"]
+        stopping = await self._store.stopping()
+        per_minute = settings.preemptions_per_minute
         recent_preemptions = await self._store.preemptions_since(now - BUDGET_WINDOW_MS)
         budget = min(MAX_RECALLS, per_minute - recent_preemptions, per_minute - len(stopping))
         if budget <= 0:
@@ -110,7 +110,7 @@ class Preempter(LeaderLoop):
             stopping_tasks,
             budget=budget,
             rules=rules,
-            overcommit=settings["overcommit"],
+            overcommit=settings.overcommit,
             allowances=project_allowances(view.projects, self._ledger.project_use, exhausted),
         )
         waiters = await self._waiters(freed, view)

@@ -63,7 +63,7 @@ class OpenSession:
         return OpenDown(
             session=session,
             lease_ms=lease_ms,
-            sync_ms=min(ms(config.values["sync_interval_s"]), lease_ms // 3),
+            sync_ms=min(ms(config.settings.sync_interval_s), lease_ms // 3),
             acknowledged=[outcome.execution for outcome in up.outcomes],
             is_open=applied is not None,
         )

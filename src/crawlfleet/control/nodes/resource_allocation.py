@@ -52,7 +52,7 @@ class ResourceAllocator:
         machine = cached_node.description.machine
         nodes = self._machines[machine] if machine else [node]
         capacity: dict[str, float] = {}
-        overcommit = self._configure.cached_config(DEFAULT_CLUSTER).values["overcommit"]
+        overcommit = self._configure.cached_config(DEFAULT_CLUSTER).settings.overcommit
         for node_id in nodes:
             for name, amount in self._nodes[node_id].description.resources:
                 capacity[name] = max(capacity.get(name, 0.0), amount * overcommit)

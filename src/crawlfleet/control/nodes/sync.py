@@ -262,7 +262,7 @@ class Sync:
         config, mark = self._configure.cached_config(cluster), self._configure.mark
         if config.version < up.config_version or (config.version, mark) == (up.config_version, up.config_mark):
             return None
-        return NodeConfigBody(config.version, config.values["allow_hosts"], ms(config.values["sync_interval_s"]), mark)
+        return NodeConfigBody(config.version, config.settings.allow_hosts, ms(config.settings.sync_interval_s), mark)
 
     async def _assignments(self, rows: Sequence[LiveTask]) -> list[AssignmentBody]:
         """The assignments that fit into one answer; the node's next call comes at once and gets the rest."""

@@ -314,9 +314,9 @@ class Submit:
 
     def _usual_in(self, cluster: str | None) -> _Usual:
         """Return the defaults of a cluster; a task that names no cluster has those of the default one."""
-        values = self._configure.cached_config(cluster or DEFAULT_CLUSTER).values
+        settings = self._configure.cached_config(cluster or DEFAULT_CLUSTER).settings
         usual = _Usual(
-            values["task_timeout_s"], values["max_retries"], RetryBody(values["max_retries"]), values["strategy"]
+            settings.task_timeout_s, settings.max_retries, RetryBody(settings.max_retries), settings.strategy
         )
         self._usual[cluster] = usual
         return usual
