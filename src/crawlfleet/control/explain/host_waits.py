@@ -39,7 +39,7 @@ class AwaitedHosts:
         names = sorted(wanted.keys() & set(_hosts(task.parameters))) if wanted else []
         if not names:
             return []
-        known, uses = await self._store.hosts(names), []
+        known, uses = await self._store.load_hosts(names), []
         defaults = self._configure.cached_config(DEFAULT_CLUSTER).settings.host_limits
         for name in names[: 4 * NAMED_MOST]:
             host = known.get(name, Host(name))

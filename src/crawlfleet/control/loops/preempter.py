@@ -90,7 +90,7 @@ class Preempter(LeaderLoop):
         rules = PreemptionRules(min_rank_gap=settings.preemption_gap)
         if not settings.preemption or not await self._may_preempt(rules):
             return PreemptReport()
-        stopping = await self._store.stopping()
+        stopping = await self._store.stopping_executions()
         per_minute = settings.preemptions_per_minute
         recent_preemptions = await self._store.preemptions_since(now - BUDGET_WINDOW_MS)
         budget = min(MAX_RECALLS, per_minute - recent_preemptions, per_minute - len(stopping))

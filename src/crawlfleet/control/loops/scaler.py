@@ -90,7 +90,7 @@ class Scaler(LeaderLoop):
 
     async def _waiting_asks(self, view: PlacementView, now: Instant) -> Sequence[Ask]:
         """The classes of tasks that wait and may run, each once."""
-        lanes, paused = await self._store.lanes(list(view.ready_heads)), view.paused_queues
+        lanes, paused = await self._store.load_lanes(list(view.ready_heads)), view.paused_queues
         overcommit = self._configure.cached_config(DEFAULT_CLUSTER).settings.overcommit
         exhausted = await exhausted_daily_quotas(self._store, view.projects, now)
         allowances_left = project_allowances(view.projects, self._ledger.project_use, exhausted)

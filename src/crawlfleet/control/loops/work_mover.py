@@ -55,7 +55,7 @@ class WorkMover(LeaderLoop):
         if rows and (rows[-1].assigned_at or 0) > (node.health_at or 0):
             # The newest task assigned since then is its trial, which is to end where it is.
             rows.pop()
-        lanes = {lane.id: lane for lane in await self._store.lanes(sorted({row.lane for row in rows}))}
+        lanes = {lane.id: lane for lane in await self._store.load_lanes(sorted({row.lane for row in rows}))}
         overcommit = self._configure.cached_config(DEFAULT_CLUSTER).settings.overcommit
         others = [state for state in states if state.node.id != node.id and not is_on_trial(state.node)]
         movable = {

@@ -45,7 +45,7 @@ class AssignByHand:
         row = (await self._store.live_tasks([task])).get(task)
         if row is None or row.status is not TaskStatus.PENDING:
             return Refusal(Code.NOT_READY, "is not pending" if row is None else f"is {row.status.word}")
-        (lane,) = await self._store.lanes([row.lane])
+        (lane,) = await self._store.load_lanes([row.lane])
         overcommit = self._configure.cached_config(DEFAULT_CLUSTER).settings.overcommit
         if refusal := first_refusal(states[node], Ask(lane.requirement, lane.project, overcommit)):
             return Refusal(Code.DOES_NOT_FIT, refusal_phrase(refusal))
