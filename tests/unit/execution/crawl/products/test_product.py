@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.parse.extract.extraction_plan import plan_of
-from crawlfleet.execution.crawl.parse.page_parser import PageJob, read
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import compile_plan
+from crawlfleet.execution.crawl.parse.page_parser import ParseRequest, parse_page
 from crawlfleet.execution.crawl.products.product import PageSaid, product_of, shop_of
 from crawlfleet.execution.crawl.products.product_offers import amount_of, availability_of, first_text, price_in
 from crawlfleet.execution.crawl.products.product_plan import extraction, page_said, problems
@@ -26,8 +26,8 @@ SELECTORS = {"product": "div.product", "title": "h2.title", "price": "span.price
 
 
 def read_product(html: str, selectors: dict[str, Any] | None = None, url: str = URL) -> Product | None:
-    plan = plan_of(extraction(selectors))
-    return product_of(page_said(url, read(PageJob(html, url, plan.source, None, False))))
+    plan = compile_plan(extraction(selectors))
+    return product_of(page_said(url, parse_page(ParseRequest(html, url, plan.source, None, False))))
 
 
 def ld(*things: Any) -> str:
