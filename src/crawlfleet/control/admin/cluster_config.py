@@ -21,7 +21,7 @@ from crawlfleet.scheduling.hosts.budgets import parse_concurrency, parse_delay, 
 from crawlfleet.scheduling.nodes.health import Thresholds
 from crawlfleet.scheduling.placement.strategies import BUILT_IN, DEFAULT_STRATEGY
 from crawlfleet.wire.field_messages import unknown_name
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 HISTORY_MOST = 1_000
 SYNC_INTERVAL_S_MAX = 3.0
@@ -104,7 +104,7 @@ def _read_regions(value: Any) -> dict[str, dict[str, Any]]:
 
 
 def _check_region_name(name: Any) -> str:
-    if not isinstance(name, str) or not 0 < len(name) <= limits.LABEL_CHARS or unstorable(name):
+    if not isinstance(name, str) or not 0 < len(name) <= limits.LABEL_CHARS or storage_problem(name):
         raise ValueError(f"each name a text of 1 to {limits.LABEL_CHARS} characters")
     return name
 
@@ -338,6 +338,6 @@ def _defaults_mark(defaults: Mapping[str, Any]) -> int:
 
 
 def _check_cluster_name(cluster: str) -> str:
-    if unstorable(cluster):
+    if storage_problem(cluster):
         raise NotFound("no cluster of this name")
     return cluster

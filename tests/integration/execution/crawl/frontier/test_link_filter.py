@@ -67,7 +67,7 @@ async def paths(parameters: dict[str, Any], url: str) -> tuple[list[str], dict[s
 
 async def test_a_sitemap_gives_the_whole_shop(shop: RunningSite) -> None:
     got, result = await paths({"url": shop.url, "sitemaps": True}, shop.url)
-    assert got == sorted(shop.catalogue.paths())
+    assert got == sorted(shop.catalogue.page_paths())
     assert set(Counter(shop.asked_paths()).values()) == {1}
     assert "notes" not in result
     assert result["metrics"]["pages_failed"] == 0

@@ -125,7 +125,7 @@ async def test_a_mistake_of_ours_is_the_failure_of_one_page(monkeypatch: pytest.
     def stumbles(_job: ParseRequest) -> PageFacts:
         raise KeyError("href")
 
-    monkeypatch.setattr(reader_module, "read", stumbles)
+    monkeypatch.setattr(reader_module, "parse_page", stumbles)
     with pytest.raises(PageFailed, match=r"shop\.test/: cannot be read \(KeyError") as told:
         await read(CARD, SELECTORS)
     assert (told.value.error, told.value.permanent) == ("internal", True)
