@@ -27,9 +27,9 @@ class QueueReader:
 
     async def list_queues(self) -> list[QueueReport]:
         """Return the queues with pending tasks or settings, and the default one, by name."""
-        stored = {queue.name: queue for queue in await self._store.queues()}
+        stored = {queue.name: queue for queue in await self._store.list_queues()}
         configured = {name for name, queue in stored.items() if queue.is_paused or queue.is_lifo}
-        lanes = await self._store.lanes(await self._store.ready_lanes())
+        lanes = await self._store.load_lanes(await self._store.ready_lanes())
         pending = {lane.queue for lane in lanes}
         names = sorted(configured | pending | {DEFAULT_QUEUE})
         return [QueueReport(stored.get(name) or Queue(name), name in pending) for name in names]

@@ -37,22 +37,22 @@ class NodeReader:
 
     async def list_nodes(self) -> list[Node]:
         """Return every node that is not removed."""
-        return await self._store.nodes()
+        return await self._store.load_nodes()
 
     async def find_node(self, node: NodeId) -> Node | None:
         """Return a node unless it is unknown or was removed."""
-        nodes = await self._store.nodes([node])
+        nodes = await self._store.load_nodes([node])
         return nodes[0] if nodes and nodes[0].removed_at is None else None
 
     async def find_by_device(self, device_id: str) -> NodeId | None:
         return await self._store.node_by_device(device_id)
 
     async def list_clusters(self) -> list[Cluster]:
-        return await self._store.clusters()
+        return await self._store.list_clusters()
 
     async def report_nodes(self, nodes: Sequence[Node]) -> list[NodeReport]:
         """Return the nodes with what they use, by name."""
-        held = await self._store.held([node.id for node in nodes])
+        held = await self._store.held_tasks([node.id for node in nodes])
         newest = await self._measurements.load_measurements()
         await self._configure.refresh()
         return [

@@ -36,14 +36,14 @@ class TaskReader:
 
     async def get_task(self, task: TaskId) -> TaskRecord:
         """Return the record of a task. Raises NotFound."""
-        record = (await self._store.tasks([task])).get(task)
+        record = (await self._store.load_tasks([task])).get(task)
         if record is None:
             raise NotFound(f"no task {task_text(task)}")
         return record
 
     async def list_executions(self, task: TaskId) -> list[ExecutionRecord]:
         """Return the last hundred executions of a task, oldest first."""
-        return await self._store.executions(task)
+        return await self._store.task_executions(task)
 
     async def page_executions(self, task: TaskId, limit: int, after: ExecutionId = 0) -> RecordPage[ExecutionRecord]:
         """Return a page of the executions of a task, oldest first."""
@@ -72,11 +72,11 @@ class TaskReader:
 
     async def count_tasks(self, project: str | None = None) -> Mapping[TaskStatus, int]:
         """Return the number of tasks by status, from the counters."""
-        return await self._store.totals(project)
+        return await self._store.task_totals(project)
 
     async def list_task_types(self) -> list[TaskTypeUse]:
         """Return the known task types by name."""
-        connected = [node for node in await self._store.nodes() if node.is_session_open]
+        connected = [node for node in await self._store.load_nodes() if node.is_session_open]
         return [
             TaskTypeUse(record, sum(record.name in node.description.task_types for node in connected))
             for record in await self._store.task_types()

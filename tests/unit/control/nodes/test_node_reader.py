@@ -45,7 +45,7 @@ async def test_a_removed_node_is_found_no_more(kit: Kit, reader: NodeReader) -> 
     assert found is not None
     assert found.id == node
     assert [listed.id for listed in await reader.list_nodes()] == [node]
-    await kit.store.unregister(node, kit.now)
+    await kit.store.unregister_node(node, kit.now)
     assert await reader.find_node(node) is None
     assert await reader.find_node(node + 1) is None
     assert await reader.list_nodes() == []
@@ -72,6 +72,6 @@ async def test_clusters_are_listed_for_filters(reader: NodeReader) -> None:
 
 async def test_the_history_has_the_samples_of_one_node(kit: Kit, reader: NodeReader) -> None:
     node, other = await kit.join(), await kit.join()
-    await kit.store.note_heartbeats([(node, b"{}"), (other, b"{}")], await kit.term(), kit.now)
+    await kit.store.add_heartbeats([(node, b"{}"), (other, b"{}")], await kit.term(), kit.now)
     assert len(await reader.list_heartbeats(node, 0, kit.now + 1, 10)) == 1
     assert not await reader.list_heartbeats(node, 0, kit.now, 10)
