@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from crawlfleet.control.composites.groups import Wanted
+from crawlfleet.control.composites.groups import GroupRequest
 from crawlfleet.errors import OverLimit, Unavailable
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import to_text
@@ -89,8 +89,8 @@ class People:
             history.add(past.SubmitSent(history.now, batch, size))
             assert master.master is not None
             if project is not None:
-                wanted = Wanted(project, batch)
-                return await master.master.groups.create(wanted, bodies, scope="people", key=batch)
+                wanted = GroupRequest(project, batch)
+                return await master.master.groups.create_group(wanted, bodies, scope="people", key=batch)
             return await master.master.submit.submit(bodies, is_atomic=True, scope="people", key=batch)
 
         try:

@@ -136,7 +136,7 @@ class Master:
             strategies=strategies.factories,
         )
         self.projects = Projects(store=store, broker=broker, clock=clock, id_factory=ids, placing=placing)
-        advice = PlacementContext(EvidenceCache(store=store, configure=self.configure), strategies)
+        context = PlacementContext(EvidenceCache(store=store, configure=self.configure), strategies)
         self.submit = Submit(
             store=store,
             broker=broker,
@@ -158,7 +158,7 @@ class Master:
         self.pause = Pause(store=store, broker=broker, clock=clock, placing=placing)
         self.dead_letters = DeadLetters(store=store, broker=broker, clock=clock)
         allocate = ResourceAllocator(store=store, clock=clock, configure=self.configure)
-        self.why = Why(store=store, clock=clock, configure=self.configure, advice=advice, rng=rng, allocate=allocate)
+        self.why = Why(store=store, clock=clock, configure=self.configure, context=context, rng=rng, allocate=allocate)
         self.flows = Flows(store=store, broker=broker, clock=clock, id_factory=ids, submit=self.submit)
         self.finish = Finish(store=store, broker=broker, clock=clock, rng=rng)
         self.sync = Sync(
@@ -201,7 +201,7 @@ class Master:
             rng=rng,
             configure=self.configure,
             orders=orders,
-            context=advice,
+            context=context,
             ageing=Ageing(),
             max_window=window,
         )
@@ -214,7 +214,7 @@ class Master:
             id_factory=ids,
             view=sight,
             placing=placing,
-            context=advice,
+            context=context,
         )
         self.granter = Granter(
             store=store,
@@ -223,13 +223,15 @@ class Master:
             leadership=lead,
             rng=rng,
             configure=self.configure,
-            evidence=advice.evidence,
+            evidence=context.evidence,
         )
         self.reaper = Reaper(store=store, broker=broker, clock=clock, leadership=lead, ledger=ledger, rng=rng)
-        self.stager = Stager(store=store, broker=broker, clock=clock, leadership=lead, failed_nodes=advice.failed_nodes)
+        self.stager = Stager(
+            store=store, broker=broker, clock=clock, leadership=lead, failed_nodes=context.failed_nodes
+        )
         self.firer = ScheduleFirer(store=store, broker=broker, clock=clock, leadership=lead, submit=self.submit)
         self.relay = Relay(store=store, broker=broker, clock=clock, leadership=lead)
-        self.learner = EvidenceAggregator(store=store, clock=clock, leadership=lead, evidence=advice.evidence)
+        self.learner = EvidenceAggregator(store=store, clock=clock, leadership=lead, evidence=context.evidence)
         self.tallier = CounterAggregator(store=store, clock=clock, leadership=lead)
         reach = HostReach()
         self.figure_tallier = HostStatsAggregator(store=store, clock=clock, leadership=lead, reach=reach)

@@ -19,7 +19,7 @@ from crawlfleet.control.results.execution_lookup import ExecutionLookup
 from crawlfleet.control.results.page_notes import PageNotes
 from crawlfleet.control.results.result_collection import Collect
 from crawlfleet.control.support.event_feed import EventFeed
-from crawlfleet.control.support.task_completion_watcher import Ends
+from crawlfleet.control.support.task_completion_watcher import TaskCompletionWatcher
 from crawlfleet.results.page_notes import StoredPageNotes
 
 
@@ -42,7 +42,7 @@ def build_services(master: Master) -> Services:
         reprioritize=master.reprioritize,
         assign=master.assign,
         dead_letters=master.dead_letters,
-        task_completions=Ends(store=store, signals=broker.signals),
+        task_completions=TaskCompletionWatcher(store=store, signals=broker.signals),
         groups=master.groups,
         flows=master.flows,
         schedules=master.schedules,

@@ -115,7 +115,7 @@ class Installation:
         return accepted_ids(await self.master.submit.submit(bodies))
 
     async def why(self, task: TaskId) -> tuple[str, str]:
-        found = await self.master.why.why(task)
+        found = await self.master.why.explain_task(task)
         return found.data["cause"], found.sentence
 
     async def events(self) -> list[Event]:

@@ -312,7 +312,7 @@ class Fleet:
         states = {}
         for record in records:
             spec = msgspec.json.decode(record.spec) if record.spec else {}
-            why = None if record.status.is_final else (await self.master.why.why(record.id)).sentence
+            why = None if record.status.is_final else (await self.master.why.explain_task(record.id)).sentence
             states[record.id] = TaskState(
                 record.status,
                 record.round,

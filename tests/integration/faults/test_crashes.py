@@ -264,7 +264,7 @@ class FireSchedules(Scenario):
             for overlap in Overlap
         }
         for overlap in (Overlap.SKIP, Overlap.QUEUE, Overlap.CANCEL_PREVIOUS):
-            await self.fleet.master.schedules.run(self.schedules[overlap].id)
+            await self.fleet.master.schedules.run_schedule(self.schedules[overlap].id)
         self.fleet.clock.advance(3_600)
         await fire(self.fleet)
         self.fleet.clock.advance(3_600)

@@ -351,5 +351,5 @@ async def test_why_says_that_a_node_is_on_trial(play: Play) -> None:
     await fleet.tasks(1)
     await fleet.dispatch()
     (task,) = await fleet.tasks(1)
-    why = await fleet.master.why.why(task)
+    why = await fleet.master.why.explain_task(task)
     assert "on trial after failing where others did not" in why.sentence

@@ -118,7 +118,7 @@ async def test_a_running_quota_is_kept_to_the_last_task(fleet: Fleet) -> None:
     assert await held(fleet, "p") == 7
     assert await fleet.status(first) is TaskStatus.COMPLETED
     waiting = (await fleet.tasks(1, project_id="p"))[0]
-    why = await fleet.master.why.why(waiting)
+    why = await fleet.master.why.explain_task(waiting)
     assert why.sentence == "quota 'running' of project p: 7 of 7 in use"
     assert (why.data["cause"], why.data["quota"], why.data["limit"]) == ("quota", "running", 7)
 
@@ -151,7 +151,7 @@ async def test_cores_and_memory_are_counted_as_they_are_reserved(fleet: Fleet) -
     use = (await fleet.store.project_uses(["p"]))["p"].held
     assert use.reserved == {"cpu": 2.0, "memory_mb": 512.0}
     assert use.running == 4 + 2
-    sentence = (await fleet.master.why.why(huge)).sentence
+    sentence = (await fleet.master.why.explain_task(huge)).sentence
     assert sentence == "asks for 8 cpu, more than the whole quota 'cpu' of project p: 2"
 
 
@@ -375,4 +375,4 @@ async def test_a_node_for_some_categories_takes_no_other_tasks(fleet: Fleet) -> 
     (plain,), (sport,) = await fleet.tasks(), await fleet.tasks(categories=["sport", "weather"])
     await fleet.dispatch()
     assert (await fleet.status(plain), await fleet.status(sport)) == (PENDING, ASSIGNED)
-    assert (await fleet.master.why.why(plain)).sentence == "0 of 1 node: 1 for other categories"
+    assert (await fleet.master.why.explain_task(plain)).sentence == "0 of 1 node: 1 for other categories"

@@ -168,7 +168,7 @@ async def test_a_recalled_task_is_final_only_when_its_node_has_confirmed(fleet: 
             assert [(one.execution, one.reason) for one in down.recalls] == [(execution, Recall.CANCEL)]
         await fleet.master.reaper.run_once(fleet.clock.now())
         assert await fleet.status(task) is TaskStatus.ASSIGNED
-    assert "was told to stop it because it was cancelled" in (await fleet.master.why.why(task)).sentence
+    assert "was told to stop it because it was cancelled" in (await fleet.master.why.explain_task(task)).sentence
     node.end(execution, End.STOPPED)
     await node.sync()
     assert await fleet.status(task) is TaskStatus.CANCELLED

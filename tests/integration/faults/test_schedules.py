@@ -65,8 +65,8 @@ async def test_a_schedule_paused_and_changed_by_a_wrong_clock_repeats_nothing(fl
     fleet.clock.advance(1_200)
     await fire(fleet)
     fleet.clock.jump(jump_ms)
-    await fleet.master.schedules.pause(schedule.id)
-    await fleet.master.schedules.resume(schedule.id)
+    await fleet.master.schedules.pause_schedule(schedule.id)
+    await fleet.master.schedules.resume_schedule(schedule.id)
     await fire(fleet)
     fleet.clock.jump(-jump_ms)
     for _ in range(20):

@@ -159,7 +159,7 @@ async def test_what_a_leaving_node_hands_back_goes_to_another_node_and_never_to_
     assert await one.dispatch() == 0
     one.clock.advance(seconds=10)
     assert await one.dispatch() == 0
-    assert (await one.master.why.why(task)).sentence == "0 of 1 node: 1 leaving"
+    assert (await one.master.why.explain_task(task)).sentence == "0 of 1 node: 1 leaving"
     other = await one.online("other")
     assert await one.dispatch() == 1
     assert await one.holds(leaving, other) == [0, 1]

@@ -40,7 +40,7 @@ from crawlfleet.control.results.execution_lookup import ExecutionLookup
 from crawlfleet.control.results.page_notes import PageNotes
 from crawlfleet.control.results.result_collection import Collect
 from crawlfleet.control.support.event_feed import EventFeed
-from crawlfleet.control.support.task_completion_watcher import Ends
+from crawlfleet.control.support.task_completion_watcher import TaskCompletionWatcher
 from crawlfleet.control.tasks.changes import Reprioritize, Retry
 from crawlfleet.control.tasks.dead_letters import DeadLetters
 from crawlfleet.control.tasks.manual_assignment import AssignByHand
@@ -71,7 +71,7 @@ class Services:
     reprioritize: Reprioritize
     assign: AssignByHand
     dead_letters: DeadLetters
-    task_completions: Ends
+    task_completions: TaskCompletionWatcher
 
     # composites
     groups: Groups

@@ -17,7 +17,7 @@ from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.leader.node_states import node_state
 from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.control.loops.base import LeaderLoop, log
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.model.ids import NodeId, TaskId, made_at
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.limits import PRIORITY_MIN
@@ -234,7 +234,7 @@ class Preempter(LeaderLoop):
                 row = rows[victim.task]
                 chosen.append(Preemption(row.id, row.execution, row.round, row.node, waiter))
         applied = await self._store.preempt(chosen, term, now)
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         if applied.after:
             served = len({preemption.waiter for preemption in chosen if preemption.task in applied.after})
             log.info("tasks_preempted", count=len(applied.after), waiters=served)

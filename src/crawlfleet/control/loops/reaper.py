@@ -14,7 +14,7 @@ from typing import Protocol
 from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.control.loops.base import LeaderLoop, log
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.model.ids import TaskId, node_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import NodeStatus
@@ -86,7 +86,7 @@ class Reaper(LeaderLoop):
         if applied is None:
             return False
         log.warning("lease_ended", node=node_text(lease.node), session=lease.session, tasks=len(applied.after))
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         return True
 
     async def _recall_overdue(self, term: int, now: Instant) -> int:
@@ -114,5 +114,5 @@ class Reaper(LeaderLoop):
         if not tasks:
             return 0
         applied = await self._store.change(tasks, task_state_machine.recall_overdue(now), now, term)
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         return len(applied.after)

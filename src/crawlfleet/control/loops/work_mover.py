@@ -9,7 +9,7 @@ from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.leader.node_states import node_states
 from crawlfleet.control.loops.base import LeaderLoop, log
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER, Node
@@ -77,7 +77,7 @@ class WorkMover(LeaderLoop):
         applied = await self._store.change(
             list(chosen), task_state_machine.move_executions(chosen, f"{node_text(node.id)} keeps failing"), now, term
         )
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         if applied.after:
             log.warning("tasks_moved", node=node_text(node.id), count=len(applied.after))
         return len(applied.after)

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model.ids import NodeId, node_text, parse
 from crawlfleet.model.instants import Instant, ms
@@ -110,7 +110,7 @@ class Heartbeat:
             record.id, description.slots, description.task_types, decide, now, after=record.session
         )
         if applied is not None:
-            await tell(self._broker, applied)
+            await publish_hints(self._broker, applied)
         return session
 
     async def _require_node(self, node: NodeId) -> Node:

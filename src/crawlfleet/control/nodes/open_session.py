@@ -6,7 +6,7 @@ from random import Random
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.tokens import is_secret
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.control.tasks.finish import Finish
 from crawlfleet.control.tasks.task_types import TYPES_MOST, KnownTypes, check_name
 from crawlfleet.errors import InvalidInput, NotAllowed, NotFound
@@ -55,7 +55,7 @@ class OpenSession:
             up.node, up.slots, up.task_types, decide, now, after=up.after, is_departing=up.is_departing
         )
         if applied is not None:
-            await tell(self._broker, applied)
+            await publish_hints(self._broker, applied)
             await self._broker.signals.wake([LOOK, LEADER])
         (node,) = await self._store.nodes([up.node])
         config = await self._configure.load_effective_config(node.description.cluster)

@@ -24,7 +24,7 @@ from crawlfleet.control.nodes.sync_grants import GrantSync, check_hosts
 from crawlfleet.control.nodes.sync_host_stats import HostStatsSync, check_figures
 from crawlfleet.control.nodes.sync_quota_slices import QuotaSliceSync, check_wants
 from crawlfleet.control.support.batching import Batcher
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.control.tasks.finish import Finish, is_storable, started_before
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
@@ -105,7 +105,7 @@ class Sync:
         host_report = self._grants.encode_report(up)
         measurement = _measurement(up.measurement)
         renewal = Renewal(up.node, up.session, up.number, _encode(measurement), host_report, up.is_departing)
-        renewing = self._renewals.put([renewal])
+        renewing = self._renewals.put_items([renewal])
         if up.is_departing:
             # First of all: what the node hands back in the same message must not be placed on it again.
             renewed = (await renewing)[0]
@@ -143,7 +143,7 @@ class Sync:
         if up.outcomes:
             writes.append(self._finish.finish(up.node, up.outcomes))
         if up.started:
-            writes.append(self._starts.put([(up.node, start) for start in up.started]))
+            writes.append(self._starts.put_items([(up.node, start) for start in up.started]))
         if up.figures is not None:
             writes.append(self._host_stats.record_batch(up.node, up.figures))
         return writes
@@ -192,7 +192,7 @@ class Sync:
         return down
 
     async def _compare_again(self, up: SyncUp, acknowledged: list[int]) -> SyncDown:
-        nodes, (held,) = await asyncio.gather(self._store.nodes([up.node]), self._held_reads.put([up.node]))
+        nodes, (held,) = await asyncio.gather(self._store.nodes([up.node]), self._held_reads.put_items([up.node]))
         (node,) = nodes or (None,)
         if node is None or node.removed_at is not None:
             return SyncDown(SyncVerdict.REMOVED)
@@ -253,7 +253,7 @@ class Sync:
         """Read the cluster of the node once per session: it is set when the node joins and cannot change meanwhile."""
         session, cluster = self._clusters.get(up.node, (None, ""))
         if session != up.session:
-            (cluster,) = await self._cluster_reads.put([up.node])
+            (cluster,) = await self._cluster_reads.put_items([up.node])
             if len(self._clusters) >= _MAX_CLUSTERS_CACHED:
                 self._clusters.clear()
             self._clusters[up.node] = up.session, cluster
@@ -307,7 +307,7 @@ class Sync:
         decide = task_state_machine.return_execution("its node left", now, self._rng)
         applied = await self._store.end_session(up.node, up.session, NodeStatus.OFFLINE, decide, now)
         if applied is not None:
-            await tell(self._broker, applied)
+            await publish_hints(self._broker, applied)
         return SyncDown(SyncVerdict.OK, acknowledged=acknowledged)
 
     async def _renew(self, renewals: list[Renewal]) -> Sequence[Renewed]:

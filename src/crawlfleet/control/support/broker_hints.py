@@ -11,7 +11,7 @@ from crawlfleet.ports.broker import ENDS, LEADER, Broker, node_topic
 from crawlfleet.ports.task_store import Applied
 
 
-async def tell(broker: Broker, applied: Applied) -> None:
+async def publish_hints(broker: Broker, applied: Applied) -> None:
     if applied.ready:
         await broker.ready.offer(applied.ready)
     if applied.freed:
@@ -25,7 +25,7 @@ async def tell(broker: Broker, applied: Applied) -> None:
         await broker.signals.wake(topics)
 
 
-async def tell_ready(broker: Broker, ready: Mapping[LaneId, Sequence[TaskId]]) -> None:
+async def publish_ready(broker: Broker, ready: Mapping[LaneId, Sequence[TaskId]]) -> None:
     if ready:
         await broker.ready.offer(ready)
         await broker.signals.wake([LEADER])

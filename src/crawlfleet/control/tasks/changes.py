@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.ids import TaskId
@@ -38,7 +38,7 @@ class Cancel(_TaskChange):
         """Cancel the tasks. `after` has `cancelled` for what is final, `assigned` or `processing` for what a node was
         ordered to stop."""
         applied = await self._store.change(tasks, task_state_machine.cancel_task(reason), self._clock.now())
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         return applied
 
 
@@ -47,7 +47,7 @@ class Retry(_TaskChange):
 
     async def retry(self, tasks: Sequence[TaskId]) -> Applied:
         applied = await self._store.reopen(tasks, self._clock.now())
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         return applied
 
 
@@ -67,5 +67,5 @@ class Reprioritize(_TaskChange):
         # The old window may still show them: the store refuses a task that is popped from there.
         stale = [(row.lane, row.id) for row in live.values() if moved[row.lane].id != row.lane]
         await self._broker.ready.discard(stale)
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         return applied

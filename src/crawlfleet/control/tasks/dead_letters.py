@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.task import DeadLetter, DeadLetterGroup
 from crawlfleet.ports.broker import Broker
@@ -36,7 +36,7 @@ class DeadLetters:
 
     async def replay(self, tasks: Sequence[TaskId]) -> Applied:
         applied = await self._store.reopen(tasks, self._clock.now())
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         return applied
 
     async def replay_cause(self, cause: str) -> int:

@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from crawlfleet.control.support.batching import Batcher
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.model import limits
 from crawlfleet.model.daily_quota import Amounts
 from crawlfleet.model.execution import End, Failure, Outcome, ParkCause, ParkRequest
@@ -59,11 +59,11 @@ class Finish:
         """Apply the outcomes, and return one answer per outcome, in order."""
         now = self._clock.now()
         outcomes = [_outcome(node, body, now) for body in bodies]
-        taken = iter(await self._gatherer.put([outcome for outcome in outcomes if isinstance(outcome, Outcome)]))
+        taken = iter(await self._gatherer.put_items([outcome for outcome in outcomes if isinstance(outcome, Outcome)]))
         return [next(taken) if isinstance(outcome, Outcome) else outcome for outcome in outcomes]
 
     async def finish_outcomes(self, outcomes: Sequence[Outcome]) -> Sequence[Answer]:
-        return await self._gatherer.put(outcomes)
+        return await self._gatherer.put_items(outcomes)
 
     async def _flush(self, outcomes: list[Outcome]) -> Sequence[Answer]:
         tasks = [outcome.task for outcome in outcomes]
@@ -90,7 +90,7 @@ class Finish:
             applied = await self._store.complete(plain, now)
             answers.update(applied.refused)
             answers.update(applied.after)
-            await tell(self._broker, applied)
+            await publish_hints(self._broker, applied)
         if len(plain) < len(outcomes):
             told = {outcome.task: outcome for outcome in outcomes if outcome.end is not End.COMPLETED}
             parked = await self._store.parked_times([task for task, outcome in told.items() if outcome.park])
@@ -104,7 +104,7 @@ class Finish:
                 for task, refusal in applied.refused.items()
             )
             answers.update(applied.after)
-            await tell(self._broker, applied)
+            await publish_hints(self._broker, applied)
         return answers
 
 

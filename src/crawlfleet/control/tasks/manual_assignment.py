@@ -9,7 +9,7 @@ from typing import Protocol
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.exhausted_quotas import exhausted_daily_quotas
 from crawlfleet.control.leader.node_states import node_states
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.errors import NotFound
 from crawlfleet.model.ids import IdFactory, NodeId, TaskId, node_text
 from crawlfleet.model.node import DEFAULT_CLUSTER
@@ -66,7 +66,7 @@ class AssignByHand:
         applied = await self._store.assign_by_hand(item, lane.project, refuses, now)
         if not applied.refused:
             await self._broker.ready.discard([(row.lane, task)])
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         return applied.refused.get(task)
 
 

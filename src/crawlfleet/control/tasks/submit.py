@@ -12,7 +12,7 @@ import msgspec
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.projects import Projects
 from crawlfleet.control.support.batching import Batcher
-from crawlfleet.control.support.broker_hints import tell_ready
+from crawlfleet.control.support.broker_hints import publish_ready
 from crawlfleet.control.tasks.admission import RETRY_AFTER_S, AdmissionControl, AdmissionTicket
 from crawlfleet.control.tasks.task_content import host_in
 from crawlfleet.control.tasks.task_types import KnownTypes
@@ -144,7 +144,7 @@ class Submit:
                 await self._store.want_evidence()
                 self._is_learning = True
             submission = Submission(items, is_atomic, claim, group=group, limited=await self.limited(items))
-            (answer,) = await self._gatherer.put([submission])
+            (answer,) = await self._gatherer.put_items([submission])
             is_stored = not answer.is_replay and any(isinstance(item, Accepted) for item in answer.items)
         finally:
             self._waiting.settle_ticket(room, is_stored=is_stored)
@@ -246,7 +246,7 @@ class Submit:
 
     async def _flush(self, submissions: list[Submission]) -> Sequence[SubmissionAnswer]:
         added = await self._store.add(submissions, self._clock.now())
-        await tell_ready(self._broker, added.ready)
+        await publish_ready(self._broker, added.ready)
         return added.answers
 
     def _new_task(self, body: TaskBody, task: int, now: Instant, *, is_template: bool = False) -> NewTask | Refusal:

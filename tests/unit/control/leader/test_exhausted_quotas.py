@@ -77,7 +77,7 @@ class Shop:
         return run
 
     async def why(self, task: TaskId) -> Any:
-        return await self.master.why.why(task)
+        return await self.master.why.explain_task(task)
 
     async def stage(self) -> None:
         term = self.master.lead.term

@@ -66,7 +66,7 @@ class GroupIncomplete(Conflict):
         if progress.crawl is not None:
             told = f"{name} has read {progress.crawl.counts.pages} pages and is not finished"
         else:
-            told = f"{counts.completed} of {progress.expected} members of {name} have completed"
+            told = f"{counts.completed} of {progress.expected_members} members of {name} have completed"
         super().__init__(told)
         self.extra = {"progress": progress_view(progress)}
 
@@ -110,7 +110,7 @@ async def result(
     group: GroupInPath, services: TheServices, partial: Partial = False, _: Principal = allow(Role.VIEWER)
 ) -> Response:
     """Of one crawl over many nodes: its figures and its first items, as a single crawl's result."""
-    progress = await services.groups.progress(group)
+    progress = await services.groups.get_progress(group)
     if progress.crawl is None:
         raise NotFound(f"{group_text(group)} is no crawl over many nodes: each of its members has a result")
     if not (progress.is_complete or partial):
@@ -118,8 +118,8 @@ async def result(
     page = await _merged(services, progress.group).page(
         MergedPlace(), RESULT_ITEMS, most_bytes=RESULT_BYTES, keep=lambda line: not is_note(memoryview(line))
     )
-    summary = await services.crawl_summaries.summarise(group)
-    return reply(crawl_result(progress.crawl, progress.at, page.lines, summary))
+    summary = await services.crawl_summaries.summarise_crawl(group)
+    return reply(crawl_result(progress.crawl, progress.read_at, page.lines, summary))
 
 
 @router.get("/groups/{group_id}/outcomes", responses={200: shows(GroupOutcomePage)})
@@ -131,7 +131,7 @@ async def outcomes(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """What became of each member, with the result of those that completed, in order."""
-    await services.groups.known(group)
+    await services.groups.get_group(group)
     at = cursor_id(cursor) or 0
     found: list[GroupOutcome] = []
     size = 0
@@ -150,7 +150,7 @@ async def outcomes(
 
 async def checked_progress(services: Services, group: GroupId, partial: bool) -> Progress:
     """Raises GroupIncomplete while members are missing, unless that is known."""
-    progress = await services.groups.progress(group)
+    progress = await services.groups.get_progress(group)
     if not (progress.is_complete or partial):
         raise GroupIncomplete(progress)
     return progress

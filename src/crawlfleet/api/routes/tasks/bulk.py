@@ -85,7 +85,7 @@ async def cancel_many(
     body: Which, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Cancel many. A filter without `status` means those that have not ended."""
-    view = await _changed(services, body, services.shop_flows.cancel, LIVE_STATUSES)
+    view = await _changed(services, body, services.shop_flows.cancel_tasks, LIVE_STATUSES)
     return await _answer(request, principal, "tasks.cancel", body, view)
 
 

@@ -77,7 +77,7 @@ async def submit_task(request: PlainRequest) -> Response:
 
 async def _submit_flow(request: PlainRequest, principal: Principal, body: TaskBody) -> Response | None:
     """Of a task that is a flow: its last step is the task. None for one that is submitted as any other."""
-    added = await services_of(request).shop_flows.submit(body, _scope([body], principal), key_of(request))
+    added = await services_of(request).shop_flows.submit_flow(body, _scope([body], principal), key_of(request))
     if added is None:
         return None
     if not added.is_replay:

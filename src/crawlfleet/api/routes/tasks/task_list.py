@@ -119,7 +119,7 @@ async def executions(
 @router.get("/tasks/{task_id}/why", responses={200: shows(WhyView)})
 async def why(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """Why a task is where it is: a sentence, and the same as data."""
-    return reply(why_view(task, await services.why.why(task)))
+    return reply(why_view(task, await services.why.explain_task(task)))
 
 
 @router.patch("/tasks/{task_id}", responses={200: shows(ChangedView)})
@@ -147,7 +147,7 @@ async def cancel(
 ) -> Response:
     """Final at once while no node has it; otherwise when the node has stopped it, or its lease has ended. One that
     became a flow (`batch_products`, `full_sync`) is cancelled with all of its steps."""
-    applied = await services.shop_flows.cancel([task])
+    applied = await services.shop_flows.cancel_tasks([task])
     if task in applied.refused:
         return refused_task(task, applied.refused[task])
     await audited(request, principal, "task.cancel", task_text(task))
