@@ -23,7 +23,7 @@ from crawlfleet.model.instants import to_text
 from crawlfleet.model.node import Cluster, NodeDescription
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, NodeStatus, TaskStatus
 from crawlfleet.ports.clock import SystemClock
-from crawlfleet.ports.reads import TaskFilter
+from crawlfleet.ports.task_store import TaskFilter
 from crawlfleet.store.store import SqlStore
 from crawlfleet.wire.sync import AssignmentBody, MeasurementBody, OpenDown, OpenUp, OutcomeBody, SyncDown, SyncUp
 from testkit.patience import PATIENCE_S

@@ -21,9 +21,8 @@ from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.model.task import LiveTask, TaskRecord
 from crawlfleet.ports.broker import Broker
-from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.ports.store import Store
-from crawlfleet.ports.task_store import Accepted, SubmissionAnswer
+from crawlfleet.ports.task_store import Accepted, SubmissionAnswer, TaskFilter
 from crawlfleet.store import schema, task_rows
 from crawlfleet.store.store import SqlStore
 from crawlfleet.wire.sync import AssignmentBody, OpenDown, OpenUp, OutcomeBody, StartBody, SyncDown, SyncUp, SyncVerdict

@@ -19,8 +19,8 @@ from crawlfleet.model.execution import End
 from crawlfleet.model.host_stats import Batch, nothing
 from crawlfleet.model.product import Product
 from crawlfleet.model.status import ErrorClass, Health, TaskStatus
+from crawlfleet.ports.composite_store import ProductBatch
 from crawlfleet.ports.node_store import HealthChange
-from crawlfleet.ports.product_store import ProductBatch
 from crawlfleet.wire.sync import HostWantBody, MeasurementBody
 from testkit.patience import PATIENCE_S
 from tests.integration.faults.faults_kit import Fleet

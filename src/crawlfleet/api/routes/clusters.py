@@ -27,7 +27,7 @@ from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.node import Cluster
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.status import ClusterStatus
-from crawlfleet.ports.identity import ClusterConfig
+from crawlfleet.ports.admin_store import ClusterConfig
 
 router = APIRouter(prefix=PREFIX, tags=["clusters"])
 

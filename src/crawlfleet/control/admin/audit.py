@@ -9,8 +9,8 @@ from typing import Any
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.principal import AuditEntry, Principal
+from crawlfleet.ports.admin_store import AccessStore, NewAuditEntry
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.identity import AuditStore, NewAuditEntry
 from crawlfleet.wire.schema_errors import shortened
 
 PAGE_MOST = 1_000
@@ -18,7 +18,7 @@ DETAILS_BYTES = 4 << 10
 
 
 class Audit:
-    def __init__(self, *, store: AuditStore, clock: Clock) -> None:
+    def __init__(self, *, store: AccessStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 

@@ -15,8 +15,8 @@ from crawlfleet.model import limits
 from crawlfleet.model.host import crawl_host
 from crawlfleet.model.node import DEFAULT_CLUSTER, Node
 from crawlfleet.model.principal import Principal
+from crawlfleet.ports.admin_store import ClusterConfig, ConfigStore
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.identity import ClusterConfig, ConfigStore
 from crawlfleet.scheduling.hosts.budgets import parse_concurrency, parse_delay, parse_rate
 from crawlfleet.scheduling.nodes.health import Thresholds
 from crawlfleet.scheduling.placement.strategies import BUILT_IN, DEFAULT_STRATEGY

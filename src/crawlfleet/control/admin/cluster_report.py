@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.model.node import Cluster, Node
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import Health, NodeStatus
-from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.ports.ready_tasks import ReadyTasks
-from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.ports.store import PlacementStore
 
 HEALTHY_SHARE = 0.9
 DEGRADED_SHARE = 0.5
 _EXPECTED = (NodeStatus.ONLINE, NodeStatus.UNRESPONSIVE)
 """Statuses of nodes that should be working: not those that never joined, left cleanly or are held by a person."""
-
-
-class ReportStore(TaskStore, ReadyTasks, NodeStore, Protocol):
-    pass
 
 
 @dataclass(slots=True)
@@ -82,7 +76,7 @@ def cluster_health(nodes: Iterable[Node]) -> Health:
     return Health.DEGRADED if share >= DEGRADED_SHARE else Health.UNHEALTHY
 
 
-async def cluster_reports(store: ReportStore, configure: Configure, only: str | None = None) -> list[ClusterReport]:
+async def cluster_reports(store: PlacementStore, configure: Configure, only: str | None = None) -> list[ClusterReport]:
     """Return the reports by name; of one cluster when it is named. A cluster that only nodes name is included."""
     await configure.refresh()
     nodes = [

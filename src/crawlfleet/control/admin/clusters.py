@@ -6,17 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from crawlfleet.control.admin.cluster_config import Configure
-from crawlfleet.control.admin.cluster_report import ClusterReport, ReportStore, cluster_reports
+from crawlfleet.control.admin.cluster_report import ClusterReport, cluster_reports
 from crawlfleet.errors import Conflict
 from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster
 from crawlfleet.model.principal import Principal
+from crawlfleet.ports.admin_store import ClusterConfig
 from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.identity import ClusterConfig
+from crawlfleet.ports.store import PlacementStore
 
 
 class Clusters:
-    def __init__(self, *, store: ReportStore, broker: Broker, clock: Clock, configure: Configure) -> None:
+    def __init__(self, *, store: PlacementStore, broker: Broker, clock: Clock, configure: Configure) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.tokens import actor_name
@@ -17,7 +16,6 @@ from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.principal import Principal
 from crawlfleet.ports.broker import GRANTS, Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.host_stats_store import HostFigureStore
 from crawlfleet.ports.host_store import HostFilter, HostNote, HostStore
 from crawlfleet.scheduling.hosts.budgets import HostBudget, effective_budget, parse_concurrency, parse_delay, parse_rate
 from crawlfleet.scheduling.hosts.host_backoff import backoff_after_quiet
@@ -40,12 +38,8 @@ class HostReport:
     now: Instant = 0
 
 
-class _HostReads(HostStore, HostFigureStore, Protocol):
-    pass
-
-
 class Hosts:
-    def __init__(self, *, store: _HostReads, broker: Broker, clock: Clock, configure: Configure) -> None:
+    def __init__(self, *, store: HostStore, broker: Broker, clock: Clock, configure: Configure) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.errors import NotFound
@@ -19,7 +19,6 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.project import Project, Use
 from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_quota_store import DailyStore
 from crawlfleet.ports.project_store import ProjectStore, ProjectUse
 from crawlfleet.wire.tasks import unstorable
 
@@ -35,13 +34,9 @@ class ProjectReport(NamedTuple):
     renews_at: Instant
 
 
-class _Store(ProjectStore, DailyStore, Protocol):
-    pass
-
-
 class Projects:
     def __init__(
-        self, *, store: _Store, broker: Broker, clock: Clock, id_factory: IdFactory, placing: asyncio.Lock
+        self, *, store: ProjectStore, broker: Broker, clock: Clock, id_factory: IdFactory, placing: asyncio.Lock
     ) -> None:
         """Create the service; `placing` is held by the dispatcher of this master from its read to its commit."""
         self._store = store

@@ -13,12 +13,12 @@ from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.queue_store import QueueStore
 from crawlfleet.wire.tasks import unstorable
 
 
 class Pause:
-    def __init__(self, *, store: ReadyTasks, broker: Broker, clock: Clock, placing: asyncio.Lock) -> None:
+    def __init__(self, *, store: QueueStore, broker: Broker, clock: Clock, placing: asyncio.Lock) -> None:
         """Create the service; `placing` is held by the dispatcher of this master from its read to its commit."""
         self._store = store
         self._broker = broker

@@ -7,17 +7,16 @@ import hashlib
 import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from crawlfleet.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
 from crawlfleet.model import limits
 from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.principal import TOKEN_ROLES, Principal, Role, TokenRecord
+from crawlfleet.ports.admin_store import AccessStore, NewToken
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.identity import NewToken, TokenStore
-from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.task_store import Claim
 from crawlfleet.wire.tasks import unstorable
 
 SECRET_DIGITS = 64
@@ -32,10 +31,6 @@ _HEX = frozenset("0123456789abcdef")
 _REFUSED = "this token is not valid"
 FIRST_ADMIN = "first admin"
 INSTALLER = "installation"
-
-
-class _Store(TokenStore, NodeStore, Protocol):
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +58,7 @@ class _Trusted(NamedTuple):
 
 
 class Tokens:
-    def __init__(self, *, store: _Store, clock: Clock, make_secret: Callable[[], str]) -> None:
+    def __init__(self, *, store: AccessStore, clock: Clock, make_secret: Callable[[], str]) -> None:
         self._store = store
         self._clock = clock
         self._make_secret = make_secret

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,20 +17,15 @@ from crawlfleet.model.ids import GroupId, IdFactory, TaskId, group_text
 from crawlfleet.model.refusal import Refusal
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.flow_store import AddedFlow, FlowStore, NewFlow, NewStep, StepRecord
-from crawlfleet.ports.group_store import GroupStore
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.task_store import Applied, TaskStore
+from crawlfleet.ports.composite_store import AddedFlow, NewFlow, NewStep, StepRecord
+from crawlfleet.ports.store import CompositeStore
+from crawlfleet.ports.task_store import Applied, Claim
 from crawlfleet.scheduling.flows import flow_graph
 from crawlfleet.scheduling.flows.flow_steps import flow_status
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.wire.tasks import TaskBody
 
 _MEMBERS = 1_000
-
-
-class _Tables(FlowStore, GroupStore, TaskStore, Protocol):
-    pass
 
 
 class StepRequest(NamedTuple):
@@ -52,7 +47,9 @@ class Flow(NamedTuple):
 
 
 class Flows:
-    def __init__(self, *, store: _Tables, broker: Broker, clock: Clock, id_factory: IdFactory, submit: Submit) -> None:
+    def __init__(
+        self, *, store: CompositeStore, broker: Broker, clock: Clock, id_factory: IdFactory, submit: Submit
+    ) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock
@@ -68,15 +65,15 @@ class Flows:
         steps = lay_out_steps(requests, plans, self._ids)
         bodies = [_step_body(requests[key].task, key, project) for key in steps]
         templates = {task for key, (task, _) in steps.items() if plans[key].has_references}
-        items = await self._submit.prepared(bodies, [task for task, _ in steps.values()], templates)
+        items = await self._submit.prepare_tasks(bodies, [task for task, _ in steps.values()], templates)
         new = []
         for (key, (_, spec)), item in zip(steps.items(), items, strict=True):
             if isinstance(item, Refusal):
                 raise InvalidInput(item.detail, field=f"steps.{key}.task.{item.field}" if item.field else None)
             new.append(NewStep(key, item._replace(group=flow), spec))
         now = self._clock.now()
-        async with self._submit.room_for(items):
-            limited = await self._submit.limited(items)
+        async with self._submit.hold_admission(items):
+            limited = await self._submit.find_limited_projects(items)
             added = await self._store.add_flow(NewFlow(flow, project or "", name, now, new, limited), claim, now)
         await publish_hints(self._broker, added.applied)
         return added

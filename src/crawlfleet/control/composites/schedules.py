@@ -19,10 +19,9 @@ from crawlfleet.model.schedule import CatchUp, Overlap, Schedule, Tick, Timing
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.broker import SCHEDULES, Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.reads import Reads
 from crawlfleet.ports.record_page import RecordPage
 from crawlfleet.ports.schedule_store import HandRun, RunAnswer, ScheduleAnswer, ScheduleFilter, ScheduleStore
+from crawlfleet.ports.task_store import Claim, TaskReadStore
 from crawlfleet.scheduling.schedules import ticks as times
 from crawlfleet.wire.schedules import KINDS, ScheduleBody, ScheduleChange, change_fields, changed
 from crawlfleet.wire.schema_errors import shortened
@@ -34,7 +33,7 @@ _SECOND_MS = times.SECOND_MS
 _TIMES = {*KINDS, "time_zone", "starts_at", "ends_at", "jitter_s"}
 
 
-class _Store(ScheduleStore, Reads, Protocol):
+class _Store(ScheduleStore, TaskReadStore, Protocol):
     pass
 
 

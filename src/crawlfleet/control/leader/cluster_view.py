@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.exhausted_quotas import exhausted_daily_quotas
@@ -27,10 +26,8 @@ from crawlfleet.model.queue import Lane, LaneId, Queue
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.ports.broker import Broker, Window
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_quota_store import DailyStore
-from crawlfleet.ports.node_store import NodeStore, PlacementView
-from crawlfleet.ports.project_store import ProjectStore
-from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.queue_store import PlacementView
+from crawlfleet.ports.store import PlacementStore
 from crawlfleet.scheduling.explain.task import PlacementExplanation, explain_placement
 from crawlfleet.scheduling.placement.dispatch_round import DispatchRound, RoundInputs, RoundLimits, RoundPlan
 from crawlfleet.scheduling.placement.fair_shares import FairSharesByRank
@@ -50,17 +47,13 @@ LANES_PER_PASS = 200
 """Lanes without a window that get one before the next round: a new leader does not wait for all of them."""
 
 
-class _ViewStore(ReadyTasks, NodeStore, ProjectStore, DailyStore, Protocol):
-    pass
-
-
 class ClusterView:
     """The leader's cache of what a dispatch round goes by; see above for when it is refreshed."""
 
     def __init__(
         self,
         *,
-        store: _ViewStore,
+        store: PlacementStore,
         broker: Broker,
         clock: Clock,
         ledger: SlotLedger,

@@ -14,7 +14,7 @@ from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.ports.evidence import EvidenceStore
+from crawlfleet.ports.event_store import EvidenceStore
 from crawlfleet.scheduling.placement.regions import DEFAULT_REGIONS, Location, Regions
 from crawlfleet.scheduling.placement.strategies import Evidence, Knowledge
 

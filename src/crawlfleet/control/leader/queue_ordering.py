@@ -19,16 +19,7 @@ from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.queue import Lane, LaneId, Queue
-from crawlfleet.ports.broker import (
-    Broker,
-    EventFan,
-    FreedFeed,
-    LiveBoard,
-    ProgressBoard,
-    ReadyIndex,
-    Signals,
-    Window,
-)
+from crawlfleet.ports.broker import Broker, EventFan, FreedFeed, LiveBoard, ProgressBoard, ReadyIndex, Signals, Window
 from crawlfleet.ports.clock import Clock
 
 MAX_AGE_S = 1.0

@@ -36,9 +36,8 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.event_store import EventStore
-from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.ports.ready_tasks import ReadyTasks
-from crawlfleet.ports.task_store import Applied, Assignment, TaskStore
+from crawlfleet.ports.store import PlacementStore
+from crawlfleet.ports.task_store import Applied, Assignment
 from crawlfleet.scheduling.placement.dispatch_round import RoundLimits
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.lane_order import count_oldest_turns
@@ -52,7 +51,7 @@ REFRESH_S = 1.0
 """Maximum age of the view of nodes, queues and lanes."""
 
 
-class _DispatchStore(TaskStore, ReadyTasks, NodeStore, EventStore, Protocol):
+class _DispatchStore(PlacementStore, EventStore, Protocol):
     pass
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.exhausted_quotas import exhausted_daily_quotas
@@ -27,11 +26,8 @@ from crawlfleet.model.status import Recall
 from crawlfleet.model.task import LiveTask
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_quota_store import DailyStore
-from crawlfleet.ports.node_store import NodeStore, PlacementView
-from crawlfleet.ports.preemptions import Preemption, Preemptions
-from crawlfleet.ports.ready_tasks import ReadyTasks
-from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.ports.queue_store import PlacementView, Preemption
+from crawlfleet.ports.store import PlacementStore
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.lane_order import Ageing, lane_rank
 from crawlfleet.scheduling.placement.preemption import (
@@ -53,10 +49,6 @@ MAX_NODES = 200
 MAX_LANES = 500
 
 
-class _PreemptionStore(TaskStore, ReadyTasks, NodeStore, Preemptions, DailyStore, Protocol):
-    pass
-
-
 @dataclass(frozen=True, slots=True)
 class PreemptReport:
     recalled: int = 0
@@ -73,7 +65,7 @@ class Preempter(LeaderLoop):
     def __init__(
         self,
         *,
-        store: _PreemptionStore,
+        store: PlacementStore,
         broker: Broker,
         clock: Clock,
         leadership: LeadershipState,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
 
 from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.leader.slot_ledger import SlotLedger
@@ -20,19 +19,15 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import NodeStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.node_store import LeaseRow, NodeStore
-from crawlfleet.ports.ready_tasks import HeldTask, ReadyTasks
-from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.ports.node_store import LeaseRow
+from crawlfleet.ports.queue_store import HeldTask
+from crawlfleet.ports.store import PlacementStore
 from crawlfleet.scheduling.nodes.lease import LeaseTracker
 from crawlfleet.scheduling.tasks import task_state_machine
 
 OVERDUE_BATCH = 500
 OVERDUE_BATCHES = 10
 """Batches of candidates that one pass looks at; the next pass goes on behind them."""
-
-
-class _ReapStore(TaskStore, ReadyTasks, NodeStore, Protocol):
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +46,7 @@ class Reaper(LeaderLoop):
     def __init__(
         self,
         *,
-        store: _ReapStore,
+        store: PlacementStore,
         broker: Broker,
         clock: Clock,
         leadership: LeadershipState,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.exhausted_quotas import exhausted_daily_quotas
@@ -21,10 +20,9 @@ from crawlfleet.model.node import DEFAULT_CLUSTER, Node
 from crawlfleet.model.status import NodeStatus
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_quota_store import DailyStore
-from crawlfleet.ports.node_store import NodeStore, PlacementView
-from crawlfleet.ports.ready_tasks import ReadyTasks
-from crawlfleet.ports.slots import SlotChange, SlotStore
+from crawlfleet.ports.node_store import SlotChange
+from crawlfleet.ports.queue_store import PlacementView
+from crawlfleet.ports.store import PlacementStore
 from crawlfleet.scheduling.nodes.slot_scaling import LoadLimits, LoadState, NodeLoad, next_slots
 from crawlfleet.scheduling.placement.filters import CLASS_FILTERS, NODE_FILTERS, Ask, NodeState, has_no_room
 from crawlfleet.scheduling.placement.shared_machines import share_machines
@@ -32,10 +30,6 @@ from crawlfleet.scheduling.quotas.project_quota import project_allowances
 
 _FILTERS_BUT_SLOTS = (*CLASS_FILTERS, *NODE_FILTERS, has_no_room)
 """All filters but the one on free slots."""
-
-
-class _ScaleStore(ReadyTasks, NodeStore, SlotStore, DailyStore, Protocol):
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +48,7 @@ class Scaler(LeaderLoop):
     def __init__(
         self,
         *,
-        store: _ScaleStore,
+        store: PlacementStore,
         broker: Broker,
         clock: Clock,
         leadership: LeadershipState,

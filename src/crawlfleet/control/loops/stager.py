@@ -11,17 +11,14 @@ from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_quota_store import DailyStore
-from crawlfleet.ports.evidence import EvidenceStore
-from crawlfleet.ports.parking import ParkingStore
-from crawlfleet.ports.ready_tasks import ReadyTasks
-from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.ports.event_store import EvidenceStore
+from crawlfleet.ports.store import PlacementStore
 from crawlfleet.scheduling.tasks import task_state_machine
 
 BATCH = 1_000
 
 
-class _StageStore(TaskStore, ReadyTasks, EvidenceStore, ParkingStore, DailyStore, Protocol):
+class _StageStore(PlacementStore, EvidenceStore, Protocol):
     pass
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.leadership_state import LeadershipState
@@ -15,19 +14,13 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER, Node
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.ports.ready_tasks import ReadyTasks
-from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.ports.store import PlacementStore
 from crawlfleet.scheduling.nodes.health import is_on_trial
 from crawlfleet.scheduling.placement.filters import Ask, NodeState, is_suitable
 from crawlfleet.scheduling.tasks import task_state_machine
 
 MAX_MOVED = 500
 """Tasks moved in one pass: the next is two seconds away."""
-
-
-class _MoveStore(TaskStore, ReadyTasks, NodeStore, Protocol):
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +36,7 @@ class WorkMover(LeaderLoop):
     pause_s = 2.0
 
     def __init__(
-        self, *, store: _MoveStore, broker: Broker, clock: Clock, leadership: LeadershipState, configure: Configure
+        self, *, store: PlacementStore, broker: Broker, clock: Clock, leadership: LeadershipState, configure: Configure
     ) -> None:
         super().__init__(clock, leadership)
         self._store = store

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
 
 import msgspec
 
@@ -21,8 +20,8 @@ from crawlfleet.model.node import Measurement, Node
 from crawlfleet.model.status import NodeStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.node_store import NodeStore, Renewal, Renewed
-from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.ports.node_store import Renewal, Renewed
+from crawlfleet.ports.store import NodeCallStore
 from crawlfleet.scheduling.tasks import task_state_machine
 
 INTERVAL_S = 30.0
@@ -33,10 +32,6 @@ LEASE_UNSET_MS = 0
 """Lease in the description of a simple client that named no interval: the installation's lease holds for it."""
 
 _encode = msgspec.json.Encoder().encode
-
-
-class _HeartbeatStore(TaskStore, NodeStore, Protocol):
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +63,7 @@ class HeartbeatAnswer:
 
 class Heartbeat:
     def __init__(
-        self, *, store: _HeartbeatStore, broker: Broker, clock: Clock, rng: Random, simple: SimpleClients | None = None
+        self, *, store: NodeCallStore, broker: Broker, clock: Clock, rng: Random, simple: SimpleClients | None = None
     ) -> None:
         self._store = store
         self._broker = broker

@@ -15,7 +15,7 @@ from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import ms
 from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.store import NodeCallStore
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.wire.sync import PROTOCOL_VERSION, OpenDown, OpenUp
 
@@ -24,7 +24,7 @@ class OpenSession:
     def __init__(
         self,
         *,
-        store: NodeStore,
+        store: NodeCallStore,
         broker: Broker,
         clock: Clock,
         rng: Random,

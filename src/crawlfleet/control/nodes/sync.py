@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -36,11 +36,9 @@ from crawlfleet.model.status import NodeStatus, Recall
 from crawlfleet.model.task import DecideTransition, LiveTask, RetryPolicy, TaskTransition
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_quota_store import DailyStore
-from crawlfleet.ports.host_stats_store import HostFigureStore
-from crawlfleet.ports.host_store import HostStore
-from crawlfleet.ports.node_store import NodeStore, Renewal, Renewed
-from crawlfleet.ports.task_store import Delivery, TaskStore
+from crawlfleet.ports.node_store import Renewal, Renewed
+from crawlfleet.ports.store import NodeCallStore
+from crawlfleet.ports.task_store import Delivery
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.wire.sync import (
     AssignmentBody,
@@ -64,15 +62,11 @@ _MAX_CLUSTERS_CACHED = 100_000
 _encode = msgspec.json.Encoder().encode
 
 
-class _SyncStore(TaskStore, NodeStore, HostStore, DailyStore, HostFigureStore, Protocol):
-    pass
-
-
 class Sync:
     def __init__(
         self,
         *,
-        store: _SyncStore,
+        store: NodeCallStore,
         broker: Broker,
         clock: Clock,
         rng: Random,

@@ -13,8 +13,8 @@ from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.status import WAITING_STATUSES
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.maintenance_store import CounterStore
 from crawlfleet.ports.task_store import NewTask
-from crawlfleet.ports.upkeep import Upkeep
 
 RETRY_AFTER_S = 5.0
 _MAX_AGE_S = 1.0
@@ -50,7 +50,12 @@ AdmissionTicket = Sequence[tuple[WaitingCount, int]]
 
 class AdmissionControl:
     def __init__(
-        self, *, store: Upkeep, clock: Clock, limit: WaitingLimit | None = None, configure: Configure | None = None
+        self,
+        *,
+        store: CounterStore,
+        clock: Clock,
+        limit: WaitingLimit | None = None,
+        configure: Configure | None = None,
     ) -> None:
         """Create the admission control. With `configure`, the installation's limit is the setting `max_waiting` of the
         default cluster."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.errors import InvalidInput
@@ -11,21 +10,16 @@ from crawlfleet.model import limits
 from crawlfleet.model.ids import TaskId
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import Applied, TaskStore
 from crawlfleet.scheduling.tasks import task_state_machine
 
 CANCELLED = "cancelled by request"
 
 
-class _TaskChangeStore(TaskStore, ReadyTasks, Protocol):
-    pass
-
-
 class _TaskChange:
     """The parts that every change needs."""
 
-    def __init__(self, *, store: _TaskChangeStore, broker: Broker, clock: Clock) -> None:
+    def __init__(self, *, store: TaskStore, broker: Broker, clock: Clock) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock

@@ -10,13 +10,12 @@ from crawlfleet.model.ids import TaskId
 from crawlfleet.model.task import DeadLetter, DeadLetterGroup
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.reads import Reads
-from crawlfleet.ports.task_store import Applied, TaskStore
+from crawlfleet.ports.task_store import Applied, TaskReadStore, TaskStore
 
 _PAGE = 1_000
 
 
-class _Letters(TaskStore, Reads, Protocol):
+class _Letters(TaskStore, TaskReadStore, Protocol):
     pass
 
 

@@ -25,7 +25,7 @@ from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.parking import ParkingStore
+from crawlfleet.ports.queue_store import ReadyTaskStore
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.wire.products import products_in
@@ -43,7 +43,7 @@ Answer = TaskStatus | Refusal
 """The new status of the task, or why the outcome was not taken."""
 
 
-class _Store(TaskStore, ParkingStore, Protocol):
+class _Store(TaskStore, ReadyTaskStore, Protocol):
     pass
 
 

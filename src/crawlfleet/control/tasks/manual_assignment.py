@@ -4,7 +4,6 @@ person's."""
 from __future__ import annotations
 
 from functools import partial
-from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.exhausted_quotas import exhausted_daily_quotas
@@ -19,24 +18,17 @@ from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_quota_store import DailyStore
-from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.ports.project_store import ProjectStore
-from crawlfleet.ports.ready_tasks import ReadyTasks
-from crawlfleet.ports.task_store import Assignment, TaskStore
+from crawlfleet.ports.store import PlacementStore
+from crawlfleet.ports.task_store import Assignment
 from crawlfleet.scheduling.explain.task import refusal_phrase
 from crawlfleet.scheduling.placement.filters import Ask, first_refusal
 from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation
 from crawlfleet.scheduling.quotas.project_quota import Allowance
 
 
-class _Tasks(TaskStore, ReadyTasks, NodeStore, ProjectStore, DailyStore, Protocol):
-    pass
-
-
 class AssignByHand:
     def __init__(
-        self, *, store: _Tasks, broker: Broker, clock: Clock, id_factory: IdFactory, configure: Configure
+        self, *, store: PlacementStore, broker: Broker, clock: Clock, id_factory: IdFactory, configure: Configure
     ) -> None:
         self._store = store
         self._broker = broker

@@ -27,11 +27,9 @@ from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.requirement import Requirement, bucketed, canonical_capabilities, canonical_resources
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.evidence import EvidenceStore
-from crawlfleet.ports.group_store import NewGroup
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.lane_upkeep import LANE_FRESH_S
-from crawlfleet.ports.task_store import Accepted, NewTask, Submission, SubmissionAnswer, TaskStore
+from crawlfleet.ports.event_store import EvidenceStore
+from crawlfleet.ports.maintenance_store import LANE_FRESH_S
+from crawlfleet.ports.task_store import Accepted, Claim, NewGroup, NewTask, Submission, SubmissionAnswer, TaskStore
 from crawlfleet.scheduling.placement.evidence_subjects import HostClasses, strategy_subjects
 from crawlfleet.scheduling.placement.strategies import BY_SUBJECT
 from crawlfleet.wire.schema_errors import shortened

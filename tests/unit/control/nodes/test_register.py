@@ -22,7 +22,7 @@ from crawlfleet.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from crawlfleet.model import limits
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.status import NodeStatus
-from crawlfleet.ports.identity import TypeIgnored
+from crawlfleet.ports.admin_store import TypeIgnored
 from crawlfleet.wire.sync import OpenUp
 from testkit.clock import FakeClock
 from testkit.factories import Kit

@@ -24,8 +24,8 @@ from crawlfleet.model.project import Project, Quotas
 from crawlfleet.model.queue import Lane, LaneId
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.identity import MASTERS, ClusterConfig, TypeRecord
-from crawlfleet.ports.lane_upkeep import LANE_FRESH_S
+from crawlfleet.ports.admin_store import MASTERS, ClusterConfig, TypeRecord
+from crawlfleet.ports.maintenance_store import LANE_FRESH_S
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, SubmissionAnswer
 from crawlfleet.scheduling.placement.evidence_subjects import HOST_BUCKETS, MAX_NAMED_HOSTS
