@@ -91,7 +91,7 @@ class People:
             if project is not None:
                 wanted = GroupRequest(project, batch)
                 return await master.master.groups.create_group(wanted, bodies, scope="people", key=batch)
-            return await master.master.submit.submit(bodies, is_atomic=True, scope="people", key=batch)
+            return await master.master.submit.submit_tasks(bodies, is_atomic=True, scope="people", key=batch)
 
         try:
             answer = await self.ask(send, rng)

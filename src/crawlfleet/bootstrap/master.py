@@ -325,5 +325,5 @@ class Master:
             chunks=chunks,
             id_slot=id_slot,
         )
-        await master.known_types.seed(schemas)
+        await master.known_types.seed_types(schemas)
         return master

@@ -112,7 +112,7 @@ class Installation:
         return len((await self.store.held([node]))[node])
 
     async def submit(self, *bodies: Any) -> list[TaskId]:
-        return accepted_ids(await self.master.submit.submit(bodies))
+        return accepted_ids(await self.master.submit.submit_tasks(bodies))
 
     async def why(self, task: TaskId) -> tuple[str, str]:
         found = await self.master.why.explain_task(task)

@@ -235,7 +235,7 @@ class Fleet:
             msgspec.structs.replace(body, workflow_id=batch) if isinstance(body, TaskBody) else body for body in bodies
         ]
         history.add(past.SubmitSent(history.now, batch, len(bodies)))
-        answer = await self.master.submit.submit(named, **how)
+        answer = await self.master.submit.submit_tasks(named, **how)
         if accepted := accepted_ids(answer):
             history.add(past.SubmitAnswered(history.now, batch, tuple(accepted)))
         else:

@@ -50,7 +50,7 @@ async def work(path: Path) -> None:
     number = 0
     while True:
         number += 1
-        tasks = accepted_ids(await fleet.master.submit.submit([body] * 5, key=f"key {number}"))
+        tasks = accepted_ids(await fleet.master.submit.submit_tasks([body] * 5, key=f"key {number}"))
         say("stored", tasks)
         if number % 2:
             await work_off(fleet, node)

@@ -177,7 +177,7 @@ async def test_work_the_store_does_not_give_to_the_node_is_told_to_stop(fleet: F
     down = await fleet.master.sync.sync(node.next_up(held=[mine, 4_711]))
     assert down.stops == [4_711]
     # A restore from a backup, or a bug: the store has the outcome, the node still runs it.
-    await fleet.master.finish.finish(node.id, [OutcomeBody(task, mine, int(End.COMPLETED))])
+    await fleet.master.finish.finish_reported(node.id, [OutcomeBody(task, mine, int(End.COMPLETED))])
     assert (await node.sync()).stops == [mine]
     assert not node.held
     await fleet.judge()

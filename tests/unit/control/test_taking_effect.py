@@ -108,7 +108,7 @@ class Installation:
     async def submit(self, count: int = 1, **fields: Any) -> list[TaskId]:
         body = task_body({"task_type": "echo", **fields})
         assert isinstance(body, TaskBody), body
-        answer = await self.master.submit.submit([body] * count)
+        answer = await self.master.submit.submit_tasks([body] * count)
         return [item.id for item in answer.items if isinstance(item, Accepted)]
 
     async def dispatch(self) -> int:

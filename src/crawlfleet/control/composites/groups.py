@@ -132,7 +132,7 @@ class Groups:
             self._ids.one(), request.project, request.name, request.kind, request.is_closed, spec, request.crawl
         )
         members = [_member_body(body, request.project) for body in bodies]
-        return await self._submit.submit(members, is_atomic=True, scope=scope, key=key, group=new)
+        return await self._submit.submit_tasks(members, is_atomic=True, scope=scope, key=key, group=new)
 
     async def get_group(self, group: GroupId) -> Group:
         record = (await self._store.groups([group])).get(group)

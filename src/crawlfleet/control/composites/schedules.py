@@ -96,10 +96,10 @@ class Schedules:
     ) -> RunAnswer:
         """Submit a task now, outside of the schedule's ticks. Raises Refused, NotFound, or OverLimit."""
         record = await self.get_schedule(schedule)
-        async with self._submit.with_room([read_task(record.task)]) as (task,):
+        async with self._submit.prepare_admitted([read_task(record.task)]) as (task,):
             if isinstance(task, Refusal):
                 raise Refused(task)
-            limited = await self._submit.limited([task])
+            limited = await self._submit.find_limited_projects([task])
             run = HandRun(schedule, task, is_forced, claim, limited)
             answer = await self._store.run_schedule(run, self._clock.now())
         await publish_hints(self._broker, answer.cancelled)
@@ -141,7 +141,7 @@ class Schedules:
                     body = Refusal(Code.INVALID_INPUT, "a schedule says when its tasks run", field)
                     break
             else:
-                body = await self._submit.checked(body)
+                body = await self._submit.check_task(body)
         if isinstance(body, Refusal):
             raise Refused(body)
         return body

@@ -81,7 +81,7 @@ class ShopFlows:
         `scope` and `key` are those of the idempotency key. Raises InvalidInput with the field of the task that was
         submitted; OverLimit as a submit does.
         """
-        refusal = self._task_types.refusal(body.task_type, bytes(body.parameters))
+        refusal = self._task_types.find_refusal(body.task_type, bytes(body.parameters))
         if refusal is not None or (flow := self._make_flow(body)) is None:
             return None
         claim = None if key is None else _make_claim(scope, key, body, self._clock.now())

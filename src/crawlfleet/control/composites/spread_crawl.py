@@ -28,7 +28,7 @@ class SpreadCrawl:
         many nodes."""
         if template.task_type != self._engine.task_type:
             raise InvalidInput(f"only {self._engine.task_type} runs over many nodes", field="task.task_type")
-        if (refusal := self._types.refusal(template.task_type, bytes(template.parameters))) is not None:
+        if (refusal := self._types.find_refusal(template.task_type, bytes(template.parameters))) is not None:
             raise InvalidInput(refusal.detail, field=f"task.{refusal.field}")
         parameters: dict[str, Any] = msgspec.json.decode(template.parameters)
         try:

@@ -135,7 +135,7 @@ class Sync:
         """The writes of what the node reports, one coroutine per kind."""
         writes: list[Coroutine[Any, Any, Sequence[Any]]] = []
         if up.outcomes:
-            writes.append(self._finish.finish(up.node, up.outcomes))
+            writes.append(self._finish.finish_reported(up.node, up.outcomes))
         if up.started:
             writes.append(self._starts.put_items([(up.node, start) for start in up.started]))
         if up.figures is not None:

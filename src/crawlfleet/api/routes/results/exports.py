@@ -84,7 +84,7 @@ async def task_parts(services: Services, task: TaskId, kind: ChunkKind = "items"
     if found.execution is None:
         return Parts(), False
     if found.manifest is not None:
-        return Parts(Part(task, found.execution, found.manifest.chunks(kind))), True
+        return Parts(Part(task, found.execution, found.manifest.count_chunks(kind))), True
     count = await Chunks(services.chunks, task, found.execution, kind).count()
     return Parts(Part(task, found.execution, count)), False
 

@@ -171,7 +171,7 @@ def parts_of(services: Services, group: Group, kind: ChunkKind = "items") -> Rea
     async def of_members(after: TaskId) -> Window:
         members = await services.store.members(group.id, after, _WINDOW, with_results=False)
         found = [
-            Part(one.task, one.execution, read_manifest(one.metrics).chunks(kind))
+            Part(one.task, one.execution, read_manifest(one.metrics).count_chunks(kind))
             for one in members
             if one.execution is not None
         ]

@@ -101,8 +101,8 @@ async def results(
     total = None if found.manifest is None else found.manifest.items
     # While it runs there may be more after the end: the cursor leads there.
     is_over = page.is_end and found.manifest is not None
-    following = None if is_over else f"{found.shown}.{page.next.text}"
-    return reply(ResultPage(page.lines, following, total, found.manifest is not None, found.shown))
+    following = None if is_over else f"{found.id_text}.{page.next.text}"
+    return reply(ResultPage(page.lines, following, total, found.manifest is not None, found.id_text))
 
 
 @router.get("/tasks/{task_id}/results:download", responses={200: _LINES})
@@ -146,11 +146,11 @@ async def log(
     if before is None:
         page = await chunks.page(place, limit, keep=keep)
         is_live = found.is_live or not page.is_end
-        return reply(LogPage(page.lines, page.next.text, None, found.shown, is_live, page.is_end))
+        return reply(LogPage(page.lines, page.next.text, None, found.id_text, is_live, page.is_end))
     end = end or Place(await chunks.count())
     page = await chunks.page_before(end, limit, keep=keep)
     earlier = None if page.is_end else page.next.text
-    return reply(LogPage(page.lines, end.text, earlier, found.shown, found.is_live, page.is_end))
+    return reply(LogPage(page.lines, end.text, earlier, found.id_text, found.is_live, page.is_end))
 
 
 def items_of(services: Services, task: TaskId, found: FoundExecution) -> Chunks:

@@ -125,7 +125,7 @@ async def assign_many(
     async def change(tasks: Sequence[TaskId]) -> Applied:
         applied = Applied()
         for task in tasks:
-            if refusal := await services.assign.assign(task, node):
+            if refusal := await services.assign.assign_task(task, node):
                 applied.refused[task] = refusal
             else:
                 applied.after[task] = TaskStatus.ASSIGNED

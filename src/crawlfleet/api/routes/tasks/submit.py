@@ -109,7 +109,7 @@ async def _submit(
     key = key_of(request)
     scope = "" if key is None else _scope(bodies, principal)
     services = services_of(request)
-    answer = await services.submit.submit(bodies, is_atomic=is_atomic, scope=scope, key=key)
+    answer = await services.submit.submit_tasks(bodies, is_atomic=is_atomic, scope=scope, key=key)
     if not answer.is_replay:
         taken = [item.id for item in answer.items if isinstance(item, Accepted)]
         if taken:

@@ -174,7 +174,7 @@ async def assign(
     """Give a pending task to a node of your choice, if it is one that could run it."""
     await known_task(services, task)
     node = await node_named(services.store, body.node)
-    if refusal := await services.assign.assign(task, node):
+    if refusal := await services.assign.assign_task(task, node):
         return refused_task(task, refusal)
     await audited(request, principal, "task.assign", task_text(task), {"node": node_text(node)})
     return reply(ChangedView(task_text(task), "assigned", assigned_node=node_text(node)))
