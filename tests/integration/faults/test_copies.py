@@ -55,7 +55,7 @@ async def work(path: Path) -> None:
         if number % 2:
             await work_off(fleet, node)
         if number % 5 == 0:
-            applied = await fleet.master.cancel.cancel(tasks)
+            applied = await fleet.master.task_changes.cancel_tasks(tasks)
             say("cancelled", [task for task, status in applied.after.items() if status is TaskStatus.CANCELLED])
 
 

@@ -357,8 +357,8 @@ async def test_a_cancelled_task_leaves_a_window_that_is_newest_first(fleet: Flee
     await fleet.node(slots=1)
     await fleet.master.pause.set_order("news", is_lifo=True)
     tasks = await fleet.tasks(4, queue="news")
-    await fleet.master.cancel.cancel([tasks[-1]], "no")
-    await fleet.master.reprioritize.reprioritize([tasks[-2]], 1)
+    await fleet.master.task_changes.cancel_tasks([tasks[-1]], "no")
+    await fleet.master.task_changes.reprioritize_tasks([tasks[-2]], 1)
     assert await placed_in_order(fleet, 3) == [tasks[1], tasks[0], tasks[2]]
 
 

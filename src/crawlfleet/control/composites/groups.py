@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from crawlfleet.control.tasks.changes import Cancel, Retry
+from crawlfleet.control.tasks.changes import TaskChanges
 from crawlfleet.control.tasks.submit import Submit
 from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.model.crawl import CrawlState
@@ -111,15 +111,13 @@ class Groups:
         *,
         store: CompositeStore,
         submit: Submit,
-        cancel: Cancel,
-        retry: Retry,
+        task_changes: TaskChanges,
         id_factory: IdFactory,
         clock: Clock,
     ) -> None:
         self._store = store
         self._submit = submit
-        self._cancel = cancel
-        self._retry = retry
+        self._task_changes = task_changes
         self._ids = id_factory
         self._clock = clock
 
@@ -179,13 +177,13 @@ class Groups:
         """Cancel those of the next members that have not ended. No task may join meanwhile: close the group first."""
         members = await self._store.walk_members(group, after, PAGE)
         tasks = [task for task, is_open in members if is_open]
-        applied = await self._cancel.cancel(tasks, "its group was cancelled") if tasks else Applied()
+        applied = await self._task_changes.cancel_tasks(tasks, "its group was cancelled") if tasks else Applied()
         return MemberChanges(applied, members[-1][0] if len(members) == PAGE else None)
 
     async def retry_members(self, group: GroupId, statuses: Sequence[TaskStatus], after: TaskId = 0) -> MemberChanges:
         """Retry the next members that ended with these statuses, and only those: completed members stay as they are."""
         tasks = await self._store.ended_members(group, statuses, after, PAGE)
-        applied = await self._retry.retry(tasks) if tasks else Applied()
+        applied = await self._task_changes.retry_tasks(tasks) if tasks else Applied()
         return MemberChanges(applied, tasks[-1] if len(tasks) == PAGE else None)
 
     async def remove_members(self, group: GroupId) -> bool:

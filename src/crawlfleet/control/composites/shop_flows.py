@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from crawlfleet.control.composites.flows import Flows, StepRequest
-from crawlfleet.control.tasks.changes import CANCELLED, Cancel
+from crawlfleet.control.tasks.changes import CANCELLED, TaskChanges
 from crawlfleet.control.tasks.task_types import TaskTypes
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
@@ -55,14 +55,14 @@ class ShopFlows:
         store: TaskReadStore,
         clock: Clock,
         flows: Flows,
-        cancel: Cancel,
+        task_changes: TaskChanges,
         task_types: TaskTypes,
         shop_types: ShopTypes,
     ) -> None:
         self._store = store
         self._clock = clock
         self._flows = flows
-        self._cancel = cancel
+        self._task_changes = task_changes
         self._task_types = task_types
         self._shop_types = shop_types
         self._makers: Mapping[str, Callable[[TaskBody, dict[str, Any], Instant], _ShopFlow]] = {
@@ -98,12 +98,12 @@ class ShopFlows:
         """Cancel tasks. For the last step of a shop flow, which is the task that was submitted, the whole flow is
         cancelled: the steps before it are what takes time."""
         flows = await self._flows_of_last_steps(tasks)
-        applied = await self._cancel.cancel([task for task in tasks if task not in flows])
+        applied = await self._task_changes.cancel_tasks([task for task in tasks if task not in flows])
         for task, flow in flows.items():
             whole = await self._flows.cancel_flow(flow, CANCELLED)
             if task not in whole.after:
                 # The task had ended already, which is reported as for any other task.
-                whole = await self._cancel.cancel([task])
+                whole = await self._task_changes.cancel_tasks([task])
             applied.after.update({step: status for step, status in whole.after.items() if step == task})
             applied.refused.update({step: refusal for step, refusal in whole.refused.items() if step == task})
         return applied

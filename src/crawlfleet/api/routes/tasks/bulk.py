@@ -96,7 +96,11 @@ async def retry_many(
     """Open the next round of many. A filter without `status` means those that failed or took too long."""
     usual = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
     return await _answer(
-        request, principal, "tasks.retry", body, await _changed(services, body, services.retry.retry, usual)
+        request,
+        principal,
+        "tasks.retry",
+        body,
+        await _changed(services, body, services.task_changes.retry_tasks, usual),
     )
 
 
@@ -107,7 +111,7 @@ async def prioritize_many(
     """Change the priority of many. A filter without `status` means those that have not ended."""
 
     async def change(tasks: Sequence[TaskId]) -> Applied:
-        return await services.reprioritize.reprioritize(tasks, body.priority)
+        return await services.task_changes.reprioritize_tasks(tasks, body.priority)
 
     return await _answer(
         request, principal, "tasks.prioritize", body, await _changed(services, body, change, LIVE_STATUSES)

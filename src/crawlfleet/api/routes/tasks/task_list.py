@@ -131,7 +131,7 @@ async def change_priority(
     principal: Principal = allow(Role.OPERATOR),
 ) -> Response:
     """Change the priority of a task that has not ended."""
-    applied = await services.reprioritize.reprioritize([task], body.priority)
+    applied = await services.task_changes.reprioritize_tasks([task], body.priority)
     if task in applied.refused:
         return refused_task(task, applied.refused[task])
     await audited(request, principal, "task.prioritize", task_text(task), {"priority": body.priority})
@@ -160,7 +160,7 @@ async def retry(
     task: TaskInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Open the next round of a task that has ended."""
-    return await _answer(request, principal, "task.retry", task, await services.retry.retry([task]))
+    return await _answer(request, principal, "task.retry", task, await services.task_changes.retry_tasks([task]))
 
 
 @router.post("/tasks/{task_id}:assign", responses={200: shows(ChangedView)})
