@@ -203,7 +203,7 @@ class Fleet:
     def new_broker(self) -> MemoryBroker:
         broker = MemoryBroker()
         # What it remembers for some seconds it forgets by the clock in the hand.
-        broker.ready = MemoryReadyIndex(self._window, 100 * self._window, self.clock.monotonic)
+        broker.ready_index = MemoryReadyIndex(self._window, 100 * self._window, self.clock.monotonic)
         return broker
 
     async def lead(self, master: Master | None = None) -> int:

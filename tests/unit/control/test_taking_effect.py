@@ -173,7 +173,7 @@ async def test_a_leaving_node_is_not_ordered_to_stop_what_it_runs(one: Installat
     down = await node.sync(held=[assignment.execution], is_departing=True)
     assert (down.drain_ms, down.stops, down.recalls) == (None, [], [])
     # A signal that comes before its wait is kept: the call is parked, and woken.
-    await one.master.broker.signals.wake([node_topic(node.id)])
+    await one.master.broker.signals.send_signals([node_topic(node.id)])
     down = await node.sync(held=[assignment.execution], is_departing=True, wait_ms=2_000)
     assert (down.drain_ms, down.stops, down.recalls) == (None, [], [])
     await one.master.node_changes.drain_node(node.id, 60)

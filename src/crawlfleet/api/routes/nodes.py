@@ -225,7 +225,7 @@ async def _shown(services: Services, node: Node) -> Response:
 
 async def _views(services: Services, nodes: list[Node]) -> list[NodeView]:
     held = await services.store.held([node.id for node in nodes])
-    board = await services.broker.board.all()
+    board = await services.broker.measurements.load_measurements()
     await services.configure.refresh()
     ordered = sorted(nodes, key=lambda node: (node.description.name, node.id))
     return [

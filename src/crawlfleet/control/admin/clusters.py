@@ -50,4 +50,4 @@ class Clusters:
         return config
 
     async def _wake_leader(self) -> None:
-        await self._broker.signals.wake([LOOK, LEADER])
+        await self._broker.signals.send_signals([LOOK, LEADER])

@@ -84,14 +84,14 @@ class Hosts:
         except ValueError as exc:
             raise InvalidInput(str(exc), field="host") from exc
         await self._store.set_host(host, _check_limits(limits), actor_name(by), self._clock.now())
-        await self._broker.signals.wake([GRANTS])
+        await self._broker.signals.send_signals([GRANTS])
         return await self.get_host(host)
 
     async def reset_budget(self, name: str, by: Principal | str) -> HostReport:
         """Set the host's budget back to the defaults."""
         host = await self._find_host(name)
         await self._store.set_host(host.name, HostLimits(), actor_name(by), self._clock.now())
-        await self._broker.signals.wake([GRANTS])
+        await self._broker.signals.send_signals([GRANTS])
         return await self.get_host(host.name)
 
     async def end_backoff(self, name: str) -> bool:
@@ -100,7 +100,7 @@ class Hosts:
         if not backoff_after_quiet(host.backoff, self._clock.now()).level:
             return False
         await self._store.note_hosts([HostNote(host.name, HostNoteKind.FORGIVE)])
-        await self._broker.signals.wake([GRANTS])
+        await self._broker.signals.send_signals([GRANTS])
         return True
 
     async def _find_host(self, name: str) -> Host:

@@ -107,6 +107,6 @@ class Projects:
     async def _notify_leader(self) -> None:
         self._changes += 1
         self._read_at = None
-        await self._broker.signals.wake([LOOK, LEADER])
+        await self._broker.signals.send_signals([LOOK, LEADER])
         async with self._placing:
             pass

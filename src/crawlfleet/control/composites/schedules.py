@@ -70,7 +70,7 @@ class Schedules:
         # Not before the store has looked for the key: a time in the future may have passed when the request is
         # repeated.
         answer = await self._store.add_schedule(lambda: _new_schedule(number, body, task, by, now), claim, now)
-        await self._broker.signals.wake([SCHEDULES])
+        await self._broker.signals.send_signals([SCHEDULES])
         return answer
 
     async def change_schedule(self, schedule: ScheduleId, change: ScheduleChange) -> Schedule:
@@ -126,7 +126,7 @@ class Schedules:
         self, schedule: ScheduleId, change: Callable[[Schedule], Schedule], now: Instant
     ) -> Schedule:
         record = await self._store.change_schedule(schedule, change, now)
-        await self._broker.signals.wake([SCHEDULES])
+        await self._broker.signals.send_signals([SCHEDULES])
         return record
 
     async def _check_template(self, raw: msgspec.Raw) -> TaskBody:

@@ -72,7 +72,7 @@ class Granter(LeaderLoop):
         due_at = self._ledger.next_due_at()
         left_s = pause_s if due_at is None else min(pause_s, due_at - self._clock.monotonic())
         if left_s > 0:
-            await self._broker.signals.wait(GRANTS, left_s)
+            await self._broker.signals.wait_for_signal(GRANTS, left_s)
 
     async def run_term(self, term: int, now: Instant) -> object:
         now_mono = self._clock.monotonic()
@@ -87,7 +87,7 @@ class Granter(LeaderLoop):
             learned = await self._store.put_grants(change, term, now)
             if learned:
                 self._evidence_cache.apply_folded(learned, term)
-            await self._broker.signals.wake([node_topic(node) for node, _, _ in change.versions])
+            await self._broker.signals.send_signals([node_topic(node) for node, _, _ in change.versions])
         self._term = term
         self._gap_s = pause_after_pass_s(self._clock.monotonic() - now_mono)
         return None

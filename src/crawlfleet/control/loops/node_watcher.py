@@ -72,7 +72,7 @@ class NodeWatcher(LeaderLoop):
         self._states = states
         if any(change.health is not change.had for change in changes):
             # Before anything more is placed by the old judgement.
-            await self._broker.signals.wake([LOOK, LEADER])
+            await self._broker.signals.send_signals([LOOK, LEADER])
         if now_mono - self._sampled_at >= SAMPLE_S:
             samples = [(node.id, _encode(node.measurement)) for node in nodes]
             if samples:

@@ -141,7 +141,7 @@ class Preempter(LeaderLoop):
     ) -> list[WaitingLane]:
         """The waiting lanes in the dispatcher's order of service, down to the last for which a task may be preempted;
         without those that a quota holds back."""
-        sizes = {window.lane: window.size for window in await self._broker.ready.windows()}
+        sizes = {window.lane: window.size for window in await self._broker.ready_index.list_windows()}
         left = project_allowances(view.projects, self._ledger.project_use, exhausted)
         now_mono = self._clock.monotonic()
         ranked: list[tuple[int, TaskId, WaitingLane]] = []

@@ -50,7 +50,7 @@ class Reconciler(LeaderLoop):
                 return
 
     def _is_in_doubt(self) -> bool:
-        return self._ledger.is_doubted or self._broker.trouble is not None
+        return self._ledger.is_doubted or self._broker.failure_reason is not None
 
     async def run_term(self, term: int, now: Instant) -> Drift:
         is_in_doubt, self._ledger.is_doubted = self._is_in_doubt(), False
@@ -74,5 +74,5 @@ class Reconciler(LeaderLoop):
         report = log.info if is_in_doubt else log.warning
         report("ledger_drifted", missing=drift.missing, surplus=drift.surplus)
         if surplus:
-            await self._broker.signals.wake([LEADER])
+            await self._broker.signals.send_signals([LEADER])
         return drift

@@ -116,7 +116,7 @@ class Scaler(LeaderLoop):
         changed = await self._store.scale_slots(changes, term, now)
         if not changed:
             return ScaleReport()
-        await self._broker.signals.wake([*(node_topic(node) for node in sorted(changed)), LOOK, LEADER])
+        await self._broker.signals.send_signals([*(node_topic(node) for node in sorted(changed)), LOOK, LEADER])
         raised = sum(change.slots > change.had for change in changes if change.node in changed)
         report = ScaleReport(raised, len(changed) - raised)
         log.info("slots_scaled", raised=report.raised, lowered=report.lowered)

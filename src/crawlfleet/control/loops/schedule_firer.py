@@ -51,7 +51,7 @@ class ScheduleFirer(LeaderLoop):
         if pause_s > 0 and self.leadership.term is not None:
             if self._next_at is not None:
                 pause_s = min(pause_s, max(0.001, (self._next_at - self._clock.now()) / 1000))
-            await self._broker.signals.wait(SCHEDULES, pause_s)
+            await self._broker.signals.wait_for_signal(SCHEDULES, pause_s)
         else:
             await super().wait(pause_s)
 

@@ -83,7 +83,7 @@ class Heartbeat:
                 # Its lease has just ended, or another heartbeat of it opened a session: once more, as it is now.
                 renewed = await self._renew(await self._require_node(node), measurement, now)
             status = renewed.status
-            await self._broker.board.put(node, measurement)
+            await self._broker.measurements.put_measurement(node, measurement)
         ours = {row.id for row in (await self._store.held([node]))[node]}
         # A client that agreed on an interval of its own has three of them as its lease.
         next_s = min(self._simple.interval_s, record.description.lease_ms / 1000 / LEASE_INTERVALS)

@@ -56,7 +56,7 @@ class OpenSession:
         )
         if applied is not None:
             await publish_hints(self._broker, applied)
-            await self._broker.signals.wake([LOOK, LEADER])
+            await self._broker.signals.send_signals([LOOK, LEADER])
         (node,) = await self._store.nodes([up.node])
         config = await self._configure.load_effective_config(node.description.cluster)
         lease_ms = node.description.lease_ms

@@ -113,9 +113,9 @@ class Sync:
         if verdict := _verdict(renewed):
             return SyncDown(verdict, acknowledged=acknowledged)
         await self._grants.record_report(up)
-        await self._broker.board.put(up.node, measurement)
+        await self._broker.measurements.put_measurement(up.node, measurement)
         if renewed.came_online or renewed.began_departing:
-            await self._broker.signals.wake([LOOK, LEADER])
+            await self._broker.signals.send_signals([LOOK, LEADER])
         if up.is_leaving:
             return await self._end_session(up, acknowledged)
         slices = await self._slices.grant_requested(up) if up.wants else []
@@ -129,7 +129,7 @@ class Sync:
     async def release_polls(self) -> None:
         """Answer every call that is held open now, and hold none from here on: the master stops."""
         self._may_hold_polls = False
-        await self._broker.signals.wake([node_topic(node) for node in self._pending_polls])
+        await self._broker.signals.send_signals([node_topic(node) for node in self._pending_polls])
 
     def _report_writes(self, up: SyncUp) -> list[Coroutine[Any, Any, Sequence[Any]]]:
         """The writes of what the node reports, one coroutine per kind."""
@@ -147,7 +147,7 @@ class Sync:
         parked = self._pending_polls.get(up.node)
         if parked is not None and _is_older(parked, up):
             del self._pending_polls[up.node]
-            await self._broker.signals.wake([node_topic(up.node)])
+            await self._broker.signals.send_signals([node_topic(up.node)])
 
     async def _hold_poll(self, up: SyncUp, down: SyncDown) -> SyncDown:
         # Two calls that came at nearly the same time have not seen each other held open. A node has no more than two:
@@ -158,7 +158,7 @@ class Sync:
         self._pending_polls[up.node] = up
         try:
             if other is not None:
-                await self._broker.signals.wake([node_topic(up.node)])
+                await self._broker.signals.send_signals([node_topic(up.node)])
             return await self._wait_for_changes(up, down)
         finally:
             if self._pending_polls.get(up.node) is up:
@@ -172,7 +172,7 @@ class Sync:
         """
         ends_at = self._clock.monotonic() + min(up.wait_ms / 1000, LONG_POLL_S)
         while self._may_hold_polls and (left_s := ends_at - self._clock.monotonic()) > 0:
-            is_woken = await self._broker.signals.wait(node_topic(up.node), left_s)
+            is_woken = await self._broker.signals.wait_for_signal(node_topic(up.node), left_s)
             if self._pending_polls.get(up.node) is not up:
                 return SyncDown(SyncVerdict.STALE_NUMBER)
             if not is_woken:
@@ -213,7 +213,7 @@ class Sync:
     async def _compare(self, up: SyncUp, renewed: Renewed, acknowledged: list[int]) -> SyncDown:
         ours = {row.execution: row for row in renewed.held if row.session == up.session}
         if up.progress:
-            await self._broker.progress.put(
+            await self._broker.progress.put_progress(
                 {
                     progress.execution: bytes(progress.figures)
                     for progress in up.progress

@@ -47,7 +47,7 @@ class TaskCompletionWatcher:
         while self._watcher.has_waiters:
             looked_at = loop.time()
             await self._wake_ended()
-            await self._signals.wait(ENDS, POLL_S)
+            await self._signals.wait_for_signal(ENDS, POLL_S)
             await asyncio.sleep(looked_at + PAUSE_S - loop.time())
 
     async def _wake_ended(self) -> None:

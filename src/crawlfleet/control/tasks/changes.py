@@ -48,6 +48,6 @@ class TaskChanges:
         applied = await self._store.change(tasks, decide, self._clock.now())
         # The old window may still show them: the store refuses a task that is popped from there.
         stale = [(row.lane, row.id) for row in live.values() if moved[row.lane].id != row.lane]
-        await self._broker.ready.discard(stale)
+        await self._broker.ready_index.discard_tasks(stale)
         await publish_hints(self._broker, applied)
         return applied

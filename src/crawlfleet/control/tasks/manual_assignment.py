@@ -57,7 +57,7 @@ class AssignByHand:
         refuses = partial(_quota_refusal, lane.requirement, exhausted)
         applied = await self._store.assign_by_hand(item, lane.project, refuses, now)
         if not applied.refused:
-            await self._broker.ready.discard([(row.lane, task)])
+            await self._broker.ready_index.discard_tasks([(row.lane, task)])
         await publish_hints(self._broker, applied)
         return applied.refused.get(task)
 

@@ -225,9 +225,9 @@ async def test_the_configuration_is_looked_at_once_a_second_however_many_come(de
 
 async def test_the_leader_is_told_of_what_is_ready(desk: Desk) -> None:
     await desk.submit(echo(), echo(priority=9))
-    windows = {window.lane: window.size for window in await desk.broker.ready.windows()}
+    windows = {window.lane: window.size for window in await desk.broker.ready_index.list_windows()}
     assert windows == {task.lane: 1 for task in desk.store.tasks}
-    assert await desk.broker.signals.wait("leader", 0)
+    assert await desk.broker.signals.wait_for_signal("leader", 0)
 
 
 async def test_ids_ascend_in_the_order_of_the_batch(desk: Desk) -> None:
