@@ -81,9 +81,9 @@ async def results(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """The items of all members in the order of the members, whatever the order they ended in."""
-    start = MergedPlace() if cursor is None else MergedPlace.parse(cursor, field="cursor")
+    start = MergedPlace() if cursor is None else MergedPlace.from_text(cursor, field="cursor")
     progress = await checked_progress(services, group, partial)
-    page = await _merged(services, progress.group).page(start, limit)
+    page = await _merged(services, progress.group).read_page(start, limit)
     following = None if page.next is None else page.next.text
     return reply(GroupResultPage(page.lines, following, progress.is_complete, progress_view(progress)))
 
@@ -99,7 +99,7 @@ async def download(
         "Group-Complete": str(progress.is_complete).lower(),
         "Group-Members": counts_text(progress.counts),
     }
-    stream = _merged(services, progress.group).stream()
+    stream = _merged(services, progress.group).stream_lines()
     # Read before the answer begins: items that are gone are a 404, not a broken download.
     first = await anext(stream, b"")
     return StreamingResponse(after(first, stream), media_type="application/x-ndjson", headers=headers)
@@ -115,8 +115,8 @@ async def result(
         raise NotFound(f"{group_text(group)} is no crawl over many nodes: each of its members has a result")
     if not (progress.is_complete or partial):
         raise GroupIncomplete(progress)
-    page = await _merged(services, progress.group).page(
-        MergedPlace(), RESULT_ITEMS, most_bytes=RESULT_BYTES, keep=lambda line: not is_note(memoryview(line))
+    page = await _merged(services, progress.group).read_page(
+        MergedPlace(), RESULT_ITEMS, max_bytes=RESULT_BYTES, keep=lambda line: not is_note(memoryview(line))
     )
     summary = await services.crawl_summaries.summarise_crawl(group)
     return reply(crawl_result(progress.crawl, progress.read_at, page.lines, summary))

@@ -197,7 +197,7 @@ async def _lines(products: Products, where: ProductFilter) -> AsyncIterator[byte
 
 
 async def _csv(table: CsvTable, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield table.begin()
+    yield table.begin_file()
     async for some in lines:
-        yield table.add(some)
-    yield table.end()
+        yield table.add_lines(some)
+    yield table.end_file()
