@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from starlette.routing import Route
 
-from crawlfleet.api.app import ROUTES, create_app
+from crawlfleet.api.app import ROUTE_TABLES, create_app
 from crawlfleet.api.http.errors import STATUS_OF_CODE
 from crawlfleet.api.http.settings import ApiSettings
 from crawlfleet.bootstrap.services import build_services
@@ -130,8 +130,8 @@ async def document(site: Site) -> AsyncIterator[dict[str, Any]]:
 def every_route(app: Any) -> set[tuple[str, str]]:
     """Of all modules, whichever way they are served."""
     found: set[tuple[str, str]] = set()
-    for module in ROUTES:
-        served = [*getattr(module, "routes", ()), *getattr(getattr(module, "router", None), "routes", ())]
+    for table in ROUTE_TABLES:
+        served: list[Any] = [*table.plain_routes, *table.router.routes]
         for route in served:
             assert isinstance(route, Route) or hasattr(route, "methods")
             path = route.path.replace(":path}", "}")
