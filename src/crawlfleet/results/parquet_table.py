@@ -33,16 +33,16 @@ class _Sink:
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
-        self._at = 0
+        self._position = 0
 
     def write(self, data: Any) -> int:
         part = bytes(data)
         self._parts.append(part)
-        self._at += len(part)
+        self._position += len(part)
         return len(part)
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
     def flush(self) -> None:
         pass

@@ -181,8 +181,8 @@ class ShopFlows:
                 words.pop(name, None)
             steps["search"] = StepRequest(_derive_task(body, self._shop_types.search_keywords, words), {})
             before["search"] = "always"
-        known = {**crawls, "url": url, "known_only": True, "since": since, "shop": {"$from": "steps.crawl.result.shop"}}
-        steps["check"] = StepRequest(_derive_task(body, self._shop_types.shop_crawl, known), before)
+        check = {**crawls, "url": url, "known_only": True, "since": since, "shop": {"$from": "steps.crawl.result.shop"}}
+        steps["check"] = StepRequest(_derive_task(body, self._shop_types.shop_crawl, check), before)
         given = {name: {"$from": f"steps.{name}.result", "default": {}} for name in steps}
         last = _derive_task(body, body.task_type, {"url": url, "since": since, "steps": given})
         steps[body.task_type] = StepRequest(last, {"crawl": "success", "check": "always"})
