@@ -244,7 +244,7 @@ async def _report(services: Services, cluster: str) -> ClusterReport:
 async def _configured(services: Services, found: ClusterConfig) -> Response:
     effective = await services.configure.load_effective_config(found.cluster)
     name, version, values, by, at = _version_of(found)
-    view = FullConfigView(name, version, values, effective.values, by, at)
+    view = FullConfigView(name, version, values, effective.settings.as_values(), by, at)
     return reply(view, headers={"ETag": f'"{version}"'})
 
 

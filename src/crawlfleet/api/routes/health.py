@@ -58,7 +58,7 @@ def _dead_loops(services: Services) -> list[str]:
 async def _store_complaints(services: Services) -> list[str]:
     try:
         async with asyncio.timeout(STORE_PATIENCE_S):
-            row = await services.store.leader()
+            row = await services.store.read_leader()
     except (CrawlfleetError, TimeoutError) as exc:
         log.warning("not_ready", error=repr(exc))
         return ["the store does not answer"]

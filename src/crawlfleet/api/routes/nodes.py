@@ -122,10 +122,10 @@ async def list_nodes(
 ) -> Response:
     """Every node that was not removed, by name."""
     if cluster is not None:
-        require_cluster(cluster, await services.store.clusters())
+        require_cluster(cluster, await services.store.list_clusters())
     found = [
         node
-        for node in await services.store.nodes()
+        for node in await services.store.load_nodes()
         if cluster in (None, node.description.cluster) and status in (None, node.status.word)
     ]
     return reply(NodeList(await _views(services, found)))
@@ -225,7 +225,7 @@ async def _shown(services: Services, node: Node) -> Response:
 
 
 async def _views(services: Services, nodes: list[Node]) -> list[NodeView]:
-    held = await services.store.held([node.id for node in nodes])
+    held = await services.store.held_tasks([node.id for node in nodes])
     board = await services.broker.measurements.load_measurements()
     await services.configure.refresh()
     ordered = sorted(nodes, key=lambda node: (node.description.name, node.id))

@@ -66,9 +66,9 @@ class QueueNames(Body):
 
 @routes.get("/queues", ResponseSpec(QueuesView, "Those with pending tasks or settings, and `default`."))
 async def list_queues(services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
-    touched = {queue.name: queue for queue in await services.store.queues()}
+    touched = {queue.name: queue for queue in await services.store.list_queues()}
     set_up = {name for name, queue in touched.items() if queue.is_paused or queue.is_lifo}
-    lanes = await services.store.lanes(await services.store.ready_lanes())
+    lanes = await services.store.load_lanes(await services.store.ready_lanes())
     pending = {lane.queue for lane in lanes}
     found = [touched.get(name) or Queue(name) for name in sorted(set_up | pending | {DEFAULT_QUEUE})]
     return reply(

@@ -57,7 +57,7 @@ class CrawlSummaries:
         """Yield the results of the executors, for the members that completed."""
         last_task, page_size = 0, _WINDOW
         while page_size == _WINDOW:
-            members = await self._store.members(group, TaskId(last_task), _WINDOW)
+            members = await self._store.list_members(group, TaskId(last_task), _WINDOW)
             for member in members:
                 if member.result is not None:
                     yield member.result

@@ -133,7 +133,7 @@ class Groups:
         return await self._submit.submit_tasks(members, is_atomic=True, scope=scope, key=key, group=new)
 
     async def get_group(self, group: GroupId) -> Group:
-        record = (await self._store.groups([group])).get(group)
+        record = (await self._store.load_groups([group])).get(group)
         if record is None:
             raise NotFound(f"no group {group_text(group)}")
         return record
@@ -150,7 +150,7 @@ class Groups:
         counts = (await self._store.group_counts([group]))[group]
         is_clean = not counts.failed and not counts.timeout
         failures = [] if is_clean else await self._store.member_failures(group, FAILURES_SHOWN)
-        crawls = await self._store.crawls([group]) if record.kind is GroupKind.CRAWL else {}
+        crawls = await self._store.crawl_states([group]) if record.kind is GroupKind.CRAWL else {}
         return self._make_progress(record, counts, failures, crawls.get(group))
 
     async def list_groups(
@@ -160,7 +160,7 @@ class Groups:
         groups = await self._store.list_groups(limit, before, project, kind)
         counts = await self._store.group_counts([group.id for group in groups])
         crawl_ids = [group.id for group in groups if group.kind is GroupKind.CRAWL]
-        crawls = await self._store.crawls(crawl_ids) if crawl_ids else {}
+        crawls = await self._store.crawl_states(crawl_ids) if crawl_ids else {}
         return [self._make_progress(group, counts[group.id], (), crawls.get(group.id)) for group in groups]
 
     def _make_progress(
@@ -197,7 +197,7 @@ class Groups:
             raise GroupOpen(f"{group_text(group)} has members that have not ended")
         if members:
             tasks = [task for task, _ in members]
-            await self._store.drop(tasks, self._clock.now())
+            await self._store.drop_tasks(tasks, self._clock.now())
             return False
         return await self._store.remove_group(group)
 

@@ -60,21 +60,21 @@ class Products:
     async def list_products(
         self, where: ProductFilter, limit: int, after: ProductKey | None
     ) -> RecordPage[ProductRecord]:
-        return await self._store.products(where, limit, after)
+        return await self._store.list_products(where, limit, after)
 
     async def get_product(self, key: ProductKey) -> tuple[ProductRecord, list[ProductChange]]:
-        record = await self._store.product(key)
+        record = await self._store.find_product(key)
         if record is None:
             raise NotFound(f"no product {product_text(key)}")
         return record, await self._store.product_changes(key)
 
     async def _find_project(self, speaker: Speaker) -> str:
         """Return the project of the execution, whose products it may query."""
-        rows = await self._store.live([speaker.task]) if is_storable(speaker.task, speaker.execution) else {}
+        rows = await self._store.live_tasks([speaker.task]) if is_storable(speaker.task, speaker.execution) else {}
         row = rows.get(speaker.task)
         if row is None or (row.node, row.execution) != (speaker.node, speaker.execution):
             raise _stale_error(speaker)
-        record = (await self._store.tasks([speaker.task])).get(speaker.task)
+        record = (await self._store.load_tasks([speaker.task])).get(speaker.task)
         if record is None:
             raise _stale_error(speaker)
         return record.project

@@ -107,7 +107,7 @@ class Schedules:
         return answer
 
     async def get_schedule(self, schedule: ScheduleId) -> Schedule:
-        record = await self._store.schedule(schedule)
+        record = await self._store.find_schedule(schedule)
         if record is None:
             raise NotFound(f"no schedule {schedule_text(schedule)}")
         return record
@@ -118,8 +118,8 @@ class Schedules:
         return await self._store.list_schedules(where, limit, before)
 
     async def load_runs(self, schedule: Schedule, limit: int = LAST_RUNS) -> Runs:
-        last = await self._store.ticks(schedule.id, limit)
-        tasks = await self._store.tasks([tick.task for tick in last if tick.task is not None])
+        last = await self._store.list_ticks(schedule.id, limit)
+        tasks = await self._store.load_tasks([tick.task for tick in last if tick.task is not None])
         return Runs(times.next_runs(schedule, self._clock.now(), NEXT_RUNS), last, tasks)
 
     async def _write_change(

@@ -109,13 +109,13 @@ class ShopFlows:
         return applied
 
     async def _flows_of_last_steps(self, tasks: Sequence[TaskId]) -> dict[TaskId, GroupId]:
-        records = await self._store.tasks(tasks, with_parameters=False)
+        records = await self._store.load_tasks(tasks, with_parameters=False)
         steps = [
             task for task, record in records.items() if record.group is not None and record.task_type in self._makers
         ]
         flows: dict[TaskId, GroupId] = {}
         for start in range(0, len(steps), WHOLE_AT_ONCE):
-            whole = await self._store.tasks(steps[start : start + WHOLE_AT_ONCE])
+            whole = await self._store.load_tasks(steps[start : start + WHOLE_AT_ONCE])
             flows.update(
                 {
                     task: record.group

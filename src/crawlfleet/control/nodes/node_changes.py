@@ -48,10 +48,10 @@ class NodeChanges:
     async def unregister_node(self, node: NodeId) -> None:
         """Remove the node: its secret is revoked at once, its work is free when its lease has ended, its history
         stays."""
-        await self._store.unregister(node, self._clock.now())
+        await self._store.unregister_node(node, self._clock.now())
         await self._broker.signals.send_signals([node_topic(node)])
 
     async def _set_drain(self, node: NodeId, drain_by: int | None) -> None:
-        if not await self._store.hold(node, drain_by, drain_by is not None, self._clock.now()):
+        if not await self._store.set_maintenance(node, drain_by, drain_by is not None, self._clock.now()):
             raise NotFound(f"no node {node_text(node)}")
         await self._broker.signals.send_signals([node_topic(node), LOOK, LEADER])

@@ -71,11 +71,11 @@ class GrantSync:
         )
 
     async def _write_notes(self, notes: list[HostNote]) -> Sequence[None]:
-        await self._store.note_hosts(notes)
+        await self._store.add_host_notes(notes)
         return [None] * len(notes)
 
     async def _read_grants(self, nodes: list[NodeId]) -> Sequence[Granted | None]:
-        grants = await self._store.granted(nodes)
+        grants = await self._store.load_grants(nodes)
         return [grants.get(node) for node in nodes]
 
 

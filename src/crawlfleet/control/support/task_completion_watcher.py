@@ -55,7 +55,7 @@ class TaskCompletionWatcher:
         # The store's answer does not cover waiters that arrive while it is asked.
         waiters = self._watcher.list_waiters()
         try:
-            live = await self._store.live(list({task for _, task in waiters}))
+            live = await self._store.live_tasks(list({task for _, task in waiters}))
         except Unavailable as exc:
             # The waiters go on waiting: the watcher tries the store again every second.
             log.warning("ends_not_read", error=repr(exc))

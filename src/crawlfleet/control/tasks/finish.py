@@ -88,14 +88,14 @@ class Finish:
         completed = [outcome for outcome in outcomes if outcome.end is End.COMPLETED]
         answers: dict[TaskId, Answer] = {}
         if completed:
-            applied = await self._store.complete(completed, now)
+            applied = await self._store.complete_executions(completed, now)
             answers.update(applied.refused)
             answers.update(applied.after)
             await publish_hints(self._broker, applied)
         if len(completed) < len(outcomes):
             others = {outcome.task: outcome for outcome in outcomes if outcome.end is not End.COMPLETED}
             parked = await self._store.parked_times([task for task, outcome in others.items() if outcome.park])
-            applied = await self._store.change(
+            applied = await self._store.change_tasks(
                 list(others), task_state_machine.finish_execution(others, now, self._rng, parked), now
             )
             # A task that has ended has no live execution: a node that still reports one is stale, as on the shorter

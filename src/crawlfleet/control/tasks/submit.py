@@ -54,7 +54,7 @@ class _TaskDefaults(NamedTuple):
 
 
 class _Store(TaskStore, EvidenceStore, Protocol):
-    async def clusters(self) -> list[Cluster]: ...
+    async def list_clusters(self) -> list[Cluster]: ...
 
 
 class Submit:
@@ -122,7 +122,7 @@ class Submit:
             ticket = await self._waiting.admit_tasks(items)
         except OverLimit:
             # The tasks of a repeated call may be among those that wait: then it only needs the answer that was lost.
-            answer = None if claim is None else await self._store.kept_answer(claim, len(items), now)
+            answer = None if claim is None else await self._store.stored_answer(claim, len(items), now)
             if answer is None:
                 raise
             return answer
@@ -221,7 +221,7 @@ class Submit:
             self._clusters = frozenset()
         named = {body.cluster for body in bodies if isinstance(body, TaskBody) and body.cluster is not None}
         if not named <= self._clusters:
-            self._clusters = frozenset(cluster.name for cluster in await self._store.clusters())
+            self._clusters = frozenset(cluster.name for cluster in await self._store.list_clusters())
         self._lanes.expire()
         misses = self._types.misses
         items = self._convert_bodies(bodies, numbers, now, templates)
@@ -239,7 +239,7 @@ class Submit:
         ]
 
     async def _flush_submissions(self, submissions: list[Submission]) -> Sequence[SubmissionAnswer]:
-        added = await self._store.add(submissions, self._clock.now())
+        added = await self._store.add_tasks(submissions, self._clock.now())
         await publish_ready(self._broker, added.ready)
         return added.answers
 
@@ -310,9 +310,9 @@ class Submit:
 
     def _load_defaults(self, cluster: str | None) -> _TaskDefaults:
         """Return the defaults of a cluster; a task that names no cluster has those of the default one."""
-        values = self._configure.cached_config(cluster or DEFAULT_CLUSTER).values
+        settings = self._configure.cached_config(cluster or DEFAULT_CLUSTER).settings
         defaults = _TaskDefaults(
-            values["task_timeout_s"], values["max_retries"], RetryBody(values["max_retries"]), values["strategy"]
+            settings.task_timeout_s, settings.max_retries, RetryBody(settings.max_retries), settings.strategy
         )
         self._defaults[cluster] = defaults
         return defaults

@@ -26,7 +26,7 @@ class Desk:
         self.kit, self.changes, self.node = kit, master.node_changes, node
 
     async def read(self) -> Node:
-        (node,) = [node for node in await self.kit.store.nodes() if node.id == self.node]
+        (node,) = [node for node in await self.kit.store.load_nodes() if node.id == self.node]
         return node
 
 
@@ -73,7 +73,7 @@ async def test_an_impossible_number_of_slots_is_refused(desk: Desk, slots: int) 
 
 async def test_a_node_that_is_unregistered_is_gone(desk: Desk) -> None:
     await desk.changes.unregister_node(desk.node)
-    assert [node.id for node in await desk.kit.store.nodes()] == []
+    assert [node.id for node in await desk.kit.store.load_nodes()] == []
 
 
 async def test_a_node_that_does_not_exist_is_not_found(desk: Desk) -> None:

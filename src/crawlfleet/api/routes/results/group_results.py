@@ -132,7 +132,7 @@ async def outcomes(
     size = 0
     while True:
         window = min(_WINDOW, limit - len(found))
-        members = await services.store.members(group, at, window)
+        members = await services.store.list_members(group, at, window)
         found += map(outcome_view, members)
         size += sum(len(member.result or b"") for member in members)
         if len(members) < window:
@@ -164,7 +164,7 @@ def parts_of(services: Services, group: Group, kind: ChunkKind = "items") -> Rea
         return Window(parts, found[-1].number if len(found) == _WINDOW else None)
 
     async def of_members(after: TaskId) -> Window:
-        members = await services.store.members(group.id, after, _WINDOW, with_results=False)
+        members = await services.store.list_members(group.id, after, _WINDOW, with_results=False)
         found = [
             Part(one.task, one.execution, read_manifest(one.metrics).count_chunks(kind))
             for one in members

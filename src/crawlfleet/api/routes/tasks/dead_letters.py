@@ -71,7 +71,7 @@ async def groups(services: TheServices, project_id: Project = None, _: Principal
 async def show(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """A dead letter with its task and every execution it had."""
     letter = await _known_letter(services, task)
-    record, found = await known_task(services, task), await services.store.executions(task)
+    record, found = await known_task(services, task), await services.store.task_executions(task)
     views = [execution_view(one, record.status) for one in found]
     return reply(DeadLetterDetail(letter_view(letter), task_view(record, found), views))
 

@@ -55,7 +55,7 @@ async def show(request: PlainRequest) -> Response:
     services = services_of(request)
     if wait_s and not is_stopping(request):
         await _wait_for_end(services, task, wait_s)
-    record, found = await asyncio.gather(known_task(services, task), services.store.executions(task))
+    record, found = await asyncio.gather(known_task(services, task), services.store.task_executions(task))
     progress = await progress_of(services, found)
     view = task_view(record, found, progress.get(record.execution or 0))
     if record.group is not None and record.status.is_final and record.execution is None:
@@ -65,7 +65,7 @@ async def show(request: PlainRequest) -> Response:
 
 
 async def known_task(services: Services, task: TaskId) -> TaskRecord:
-    record = (await services.store.tasks([task])).get(task)
+    record = (await services.store.load_tasks([task])).get(task)
     if record is None:
         raise NotFound(f"no task {task_text(task)}")
     return record

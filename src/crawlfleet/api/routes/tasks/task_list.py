@@ -93,7 +93,7 @@ async def stats(
     services: TheServices, project_id: Annotated[Name | None, Query()] = None, _: Principal = allow(Role.VIEWER)
 ) -> Response:
     """Tasks by status, from counters: exact, and as quick with millions as with none."""
-    return reply(stats_view(await services.store.totals(project_id)))
+    return reply(stats_view(await services.store.task_totals(project_id)))
 
 
 @routes.get("/tasks/{task_id}/executions", ResponseSpec(ExecutionsView, "Oldest first."))

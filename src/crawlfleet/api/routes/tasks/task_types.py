@@ -37,7 +37,7 @@ class TaskTypeList(msgspec.Struct, frozen=True):
 @routes.get("/task-types", TaskTypeList)
 async def list_task_types(services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """By name. A type is known once a node that runs it has joined; the built-in ones always are."""
-    connected = [node for node in await services.store.nodes() if node.is_session_open]
+    connected = [node for node in await services.store.load_nodes() if node.is_session_open]
     views = [
         TaskTypeView(
             one.name,
