@@ -23,9 +23,9 @@ from crawlfleet.ports.record_page import RecordPage
 from crawlfleet.ports.schedule_store import HandRun, RunAnswer, ScheduleAnswer, ScheduleFilter, ScheduleStore
 from crawlfleet.ports.task_store import Claim, TaskReadStore
 from crawlfleet.scheduling.schedules import ticks as times
-from crawlfleet.wire.schedules import KINDS, ScheduleBody, ScheduleChange, change_fields, changed
-from crawlfleet.wire.schema_errors import shortened
-from crawlfleet.wire.tasks import TaskBody, read_task, unstorable
+from crawlfleet.wire.schedules import KINDS, ScheduleBody, ScheduleChange, apply_change, change_fields
+from crawlfleet.wire.schema_errors import shorten_text
+from crawlfleet.wire.tasks import TaskBody, read_task, storage_problem
 
 LAST_RUNS = 20
 NEXT_RUNS = 5
@@ -176,7 +176,7 @@ def _new_schedule(number: ScheduleId, body: ScheduleBody, task: TaskBody, by: st
 
 
 def _changed_schedule(have: Schedule, change: ScheduleChange, task: TaskBody | None, now: Instant) -> Schedule:
-    body = changed(schedule_body(have), change)
+    body = apply_change(schedule_body(have), change)
     want = replace(
         have,
         name=_check_name(body.name),
@@ -256,11 +256,11 @@ def _parse_instant(text: str | None, field: str) -> Instant | None:
     try:
         return -(-instants.from_text(text) // _SECOND_MS) * _SECOND_MS
     except (ValueError, OverflowError) as exc:
-        raise InvalidInput(shortened(str(exc)), field=field) from exc
+        raise InvalidInput(shorten_text(str(exc)), field=field) from exc
 
 
 def _check_name(name: str | None) -> str | None:
-    if name is not None and (complaint := unstorable(name)):
+    if name is not None and (complaint := storage_problem(name)):
         raise InvalidInput(complaint, field="name")
     return name
 

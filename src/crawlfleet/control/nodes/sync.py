@@ -51,7 +51,7 @@ from crawlfleet.wire.sync import (
     SyncUp,
     SyncVerdict,
 )
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 LONG_POLL_S = 2.0
 DELIVERY_BYTES = 16 << 20
@@ -364,7 +364,7 @@ def _check_execution_ends(up: SyncUp) -> None:
     if len(ends) > limits.LABELS:
         raise InvalidInput(f"at most {limits.LABELS} task types", field="ends")
     for task_type, survived, died in ends:
-        if not 0 < len(task_type) <= limits.LABEL_CHARS or unstorable(task_type):
+        if not 0 < len(task_type) <= limits.LABEL_CHARS or storage_problem(task_type):
             raise InvalidInput(f"task types of 1 to {limits.LABEL_CHARS} characters", field="ends")
         if not (0 <= survived < limits.FIGURE_MAX and 0 <= died < limits.FIGURE_MAX):
             raise InvalidInput("counts that can be added up", field="ends")

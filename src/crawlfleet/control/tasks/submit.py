@@ -30,8 +30,8 @@ from crawlfleet.ports.event_store import EvidenceStore
 from crawlfleet.ports.task_store import Accepted, Claim, NewGroup, NewTask, Submission, SubmissionAnswer, TaskStore
 from crawlfleet.scheduling.placement.evidence_subjects import HostClasses, strategy_subjects
 from crawlfleet.scheduling.placement.strategies import BY_SUBJECT
-from crawlfleet.wire.schema_errors import shortened
-from crawlfleet.wire.tasks import RETRY_UNSAID, RetryBody, RetryWanted, SpecBody, TaskBody, unstorable
+from crawlfleet.wire.schema_errors import shorten_text
+from crawlfleet.wire.tasks import RETRY_UNSET, RetryBody, RetryWanted, SpecBody, TaskBody, storage_problem
 
 _MAX_BATCH = 4_000
 _TYPES_FRESH_S = 5.0
@@ -280,7 +280,7 @@ class Submit:
         )
         lane = self._lanes.find_lane(body, subjects, has_requirement=has_requirement)
         timeout_s = defaults.timeout_s if body.timeout_s is _UNSET else body.timeout_s
-        retry = defaults.retry if body.retry is RETRY_UNSAID else _merge_retry(body.retry, defaults)
+        retry = defaults.retry if body.retry is RETRY_UNSET else _merge_retry(body.retry, defaults)
         return NewTask(
             task,
             lane.project,
@@ -327,7 +327,7 @@ def _parse_run_at(text: str) -> Instant:
     try:
         return instants.from_text(text)
     except (ValueError, OverflowError) as exc:
-        raise InvalidInput(shortened(str(exc)), field="run_at") from exc
+        raise InvalidInput(shorten_text(str(exc)), field="run_at") from exc
 
 
 def _parse_parents(texts: Sequence[str]) -> tuple[int, ...]:
@@ -349,7 +349,7 @@ def _encode_spec(body: TaskBody, has_requirement: bool, retry: RetryBody) -> byt
 def _make_claim(
     bodies: Sequence[TaskBody | Refusal], is_atomic: bool, scope: str, key: str, now: Instant, group: NewGroup | None
 ) -> Claim:
-    if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARS or unstorable(key):
+    if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARS or storage_problem(key):
         raise InvalidInput(f"1 to {limits.IDEMPOTENCY_KEY_CHARS} characters, no NUL", field="Idempotency-Key")
     digest = blake2b(digest_size=16)
     digest.update(b"atomic" if is_atomic else b"each")

@@ -27,8 +27,8 @@ from crawlfleet.ports.admin_store import MASTERS, ConfigStore, TypeIgnored, Type
 from crawlfleet.ports.clock import Clock
 from crawlfleet.scheduling.flows.flow_graph import expressions_in, is_reference
 from crawlfleet.wire.field_messages import unknown_name
-from crawlfleet.wire.schema_errors import complaint, shortened
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.schema_errors import describe_error, shorten_text
+from crawlfleet.wire.tasks import storage_problem
 
 ANYTHING: Mapping[str, Any] = {"type": "object"}
 SCHEMA_BYTES = 64 << 10
@@ -125,7 +125,7 @@ class TaskTypes:
             self.misses += 1
             names = self.list_names() or ["none"]
             detail = unknown_name(task_type, names, shown=f"no task type {task_type!r}")
-            return Refusal(Code.UNKNOWN_TYPE, shortened(detail), "task_type")
+            return Refusal(Code.UNKNOWN_TYPE, shorten_text(detail), "task_type")
         if compiled.validator is None:
             return None
         work = compiled.cost * len(parameters)
@@ -136,7 +136,7 @@ class TaskTypes:
         value = msgspec.json.decode(parameters)
         all_errors = _find_errors(compiled.validator, value, is_detailed=work <= _DETAILED_WORK)
         errors = (error for error in all_errors if not (is_template and _may_be_filled(value, error)))
-        if wrong := [complaint(compiled.schema, error) for error in islice(errors, ERRORS_MOST)]:
+        if wrong := [describe_error(compiled.schema, error) for error in islice(errors, ERRORS_MOST)]:
             return _merge_problems(wrong)
         check = self._checks.get(task_type)
         if check is None or (is_template and any(expressions_in(value, ""))):
@@ -191,13 +191,13 @@ def _merge_problems(problems: list[tuple[str, str]]) -> Refusal | None:
         return None
     (path, detail), *others = problems
     also = "".join(
-        f"; {other_path.removeprefix('.') or 'parameters'}: {shortened(other_detail)}"
+        f"; {other_path.removeprefix('.') or 'parameters'}: {shorten_text(other_detail)}"
         for other_path, other_detail in others[:_ALSO]
     )
     more = f"; and {len(others) - _ALSO} more" if len(others) > _ALSO else ""
     if len(problems) == ERRORS_MOST:
         more += ", at least"
-    return Refusal(Code.INVALID_INPUT, f"{shortened(detail)}{also}{more}", shortened(f"parameters{path}"))
+    return Refusal(Code.INVALID_INPUT, f"{shorten_text(detail)}{also}{more}", shorten_text(f"parameters{path}"))
 
 
 def _may_be_filled(value: Any, error: jsonschema_rs.ValidationError) -> bool:
@@ -278,7 +278,7 @@ def compile_schema(task_type: str, schema: Mapping[str, Any], field: str = "sche
         # Offline: a schema that refers to an address must not make a master fetch it.
         return jsonschema_rs.validator_for(dict(schema), offline=True, pattern_options=_PATTERNS)
     except (jsonschema_rs.ValidationError, ValueError) as exc:
-        complaint_line = shortened(str(exc).partition("\n")[0])
+        complaint_line = shorten_text(str(exc).partition("\n")[0])
         raise InvalidInput(f"the schema of {task_type} is not valid: {complaint_line}", field=field) from exc
 
 
@@ -317,7 +317,7 @@ def _cached_cost(encoded: bytes) -> int:
 
 
 def check_name(task_type: str) -> None:
-    if not 0 < len(task_type) <= limits.LABEL_CHARS or unstorable(task_type):
+    if not 0 < len(task_type) <= limits.LABEL_CHARS or storage_problem(task_type):
         detail = f"the name of a type has 1 to {limits.LABEL_CHARS} characters, no NUL"
         raise InvalidInput(detail, field="task_types")
 
