@@ -28,7 +28,7 @@ async def known_node(services: Services, text: str) -> Node:
         node: NodeId | None = ids.parse(text, "node", field="node_id")
     except InvalidInput:
         node = None if unstorable(text) else await services.store.node_by_device(text)
-    found = [] if node is None else await services.store.nodes([node])
+    found = [] if node is None else await services.store.load_nodes([node])
     if not found or found[0].removed_at is not None:
         raise NotFound(f"no node {shown(text)[: limits.NAME_CHARS]!r}")
     return found[0]

@@ -116,7 +116,7 @@ async def node_named(store: NodeStore, text: str, *, field: str = "node") -> Nod
     try:
         return ids.parse(text, "node", field=field)
     except InvalidInput:
-        nodes = await store.nodes()
+        nodes = await store.load_nodes()
     for node in nodes:
         if node.description.device_id == text:
             return node.id

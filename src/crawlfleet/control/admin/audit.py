@@ -37,7 +37,7 @@ class Audit:
             if principal is None
             else (principal.role, principal.name, principal.token, principal.node)
         )
-        await self._store.note_change(
+        await self._store.add_audit_entry(
             NewAuditEntry(
                 self._clock.now(),
                 role,

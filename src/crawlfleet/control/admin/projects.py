@@ -69,7 +69,7 @@ class Projects:
         tasks."""
         if unstorable(name):
             raise NotFound("no project of this name")
-        project, uses = await self._store.project(name), await self._store.project_uses([name])
+        project, uses = await self._store.load_project(name), await self._store.project_uses([name])
         use = uses[name]
         if not project.version and not use.waiting and not use.held.running:
             raise NotFound(f"nobody described project {name!r}, and it has no open tasks")
@@ -80,7 +80,7 @@ class Projects:
     async def list_reports(self) -> list[ProjectReport]:
         """Return the reports on the described projects and on those that have open tasks, by name. Tasks without a
         project belong to none."""
-        described = {project.name: project for project in await self._store.projects()}
+        described = {project.name: project for project in await self._store.list_projects()}
         uses = await self._store.project_uses()
         day = day_of(self._clock.now())
         metered = [name for name, project in described.items() if project.quotas.limits_days]
@@ -100,13 +100,15 @@ class Projects:
 
     async def _read_limited_projects(self) -> None:
         now_mono, changes = self._clock.monotonic(), self._changes
-        self._limited = frozenset(project.name for project in await self._store.projects() if project.limits_submits)
+        self._limited = frozenset(
+            project.name for project in await self._store.list_projects() if project.limits_submits
+        )
         # This read may have missed a change that was made here meanwhile.
         self._read_at = now_mono if changes == self._changes else None
 
     async def _notify_leader(self) -> None:
         self._changes += 1
         self._read_at = None
-        await self._broker.signals.wake([LOOK, LEADER])
+        await self._broker.signals.send_signals([LOOK, LEADER])
         async with self._placing:
             pass

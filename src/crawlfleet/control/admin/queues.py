@@ -39,13 +39,13 @@ class Pause:
         something."""
         _check_queue_name(queue)
         has_changed = await self._store.set_queue_order(queue, is_lifo, self._clock.now())
-        await self._broker.signals.wake([LOOK, LEADER])
+        await self._broker.signals.send_signals([LOOK, LEADER])
         return has_changed
 
     async def _set_paused(self, queue: str, *, is_paused: bool) -> bool:
         _check_queue_name(queue)
         has_changed = await self._store.set_queue_paused(queue, is_paused, self._clock.now())
-        await self._broker.signals.wake([LOOK, LEADER])
+        await self._broker.signals.send_signals([LOOK, LEADER])
         return has_changed
 
 

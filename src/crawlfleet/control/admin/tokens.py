@@ -125,7 +125,7 @@ class Tokens:
         )
 
     async def list_tokens(self) -> Sequence[TokenRecord]:
-        return await self._store.tokens()
+        return await self._store.list_tokens()
 
     async def revoke_token(self, token: int) -> TokenRecord:
         _check_id(token)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.control.tasks.submit import Submit
 from crawlfleet.errors import Conflict, InvalidInput, NotFound
 from crawlfleet.model import limits
@@ -75,7 +75,7 @@ class Flows:
         async with self._submit.room_for(items):
             limited = await self._submit.limited(items)
             added = await self._store.add_flow(NewFlow(flow, project or "", name, now, new, limited), claim, now)
-        await tell(self._broker, added.applied)
+        await publish_hints(self._broker, added.applied)
         return added
 
     async def page(self, limit: int, before: GroupId | None = None, project: str | None = None) -> list[Flow]:
@@ -109,8 +109,8 @@ class Flows:
         return applied
 
     async def _change(self, tasks: Sequence[TaskId], reason: str) -> Applied:
-        applied = await self._store.change(tasks, task_state_machine.cancel_task(reason), self._clock.now())
-        await tell(self._broker, applied)
+        applied = await self._store.change_tasks(tasks, task_state_machine.cancel_task(reason), self._clock.now())
+        await publish_hints(self._broker, applied)
         return applied
 
     async def resume(self, flow: GroupId) -> Applied:
@@ -119,7 +119,7 @@ class Flows:
         applied = await self._store.resume_flow(flow, self._clock.now())
         if not applied.after:
             raise Conflict(f"nothing of {group_text(flow)} is to run again: its steps completed, or still run")
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         return applied
 
     async def drop(self, flow: GroupId) -> list[TaskId]:
@@ -131,7 +131,7 @@ class Flows:
             raise Conflict(f"{counts.open} tasks of {group_text(flow)} have not ended: cancel it first")
         gone: list[TaskId] = []
         while members := await self._store.walk_members(flow, 0, _MEMBERS):
-            applied = await self._store.drop([task for task, _ in members], self._clock.now())
+            applied = await self._store.drop_tasks([task for task, _ in members], self._clock.now())
             gone += applied.after
             if applied.refused:
                 raise Conflict(f"a task of {group_text(group.id)} was opened again meanwhile")
@@ -139,7 +139,7 @@ class Flows:
         return gone
 
     async def _known(self, flow: GroupId) -> Group:
-        group = (await self._store.groups([flow])).get(flow)
+        group = (await self._store.load_groups([flow])).get(flow)
         if group is None or group.kind is not GroupKind.FLOW:
             raise NotFound(f"no flow {group_text(flow)}")
         return group

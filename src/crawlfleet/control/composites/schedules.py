@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from crawlfleet.control.support.broker_hints import tell, tell_ready
+from crawlfleet.control.support.broker_hints import publish_hints, publish_ready
 from crawlfleet.control.tasks.submit import Submit
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import instants, limits
@@ -70,7 +70,7 @@ class Schedules:
         # Not before the store has looked for the key: a time in the future may have passed when the request is
         # repeated.
         answer = await self._store.add_schedule(lambda: _new(number, body, task, by, now), claim, now)
-        await self._broker.signals.wake([SCHEDULES])
+        await self._broker.signals.send_signals([SCHEDULES])
         return answer
 
     async def change(self, schedule: ScheduleId, change: ScheduleChange) -> Schedule:
@@ -100,12 +100,12 @@ class Schedules:
             limited = await self._submit.limited([task])
             run = HandRun(schedule, task, is_forced, claim, limited)
             answer = await self._store.run_schedule(run, self._clock.now())
-        await tell(self._broker, answer.cancelled)
-        await tell_ready(self._broker, answer.ready)
+        await publish_hints(self._broker, answer.cancelled)
+        await publish_ready(self._broker, answer.ready)
         return answer
 
     async def get(self, schedule: ScheduleId) -> Schedule:
-        record = await self._store.schedule(schedule)
+        record = await self._store.find_schedule(schedule)
         if record is None:
             raise NotFound(f"no schedule {schedule_text(schedule)}")
         return record
@@ -114,13 +114,13 @@ class Schedules:
         return await self._store.list_schedules(where, limit, before)
 
     async def runs(self, schedule: Schedule, limit: int = LAST_RUNS) -> Runs:
-        last = await self._store.ticks(schedule.id, limit)
-        tasks = await self._store.tasks([tick.task for tick in last if tick.task is not None])
+        last = await self._store.list_ticks(schedule.id, limit)
+        tasks = await self._store.load_tasks([tick.task for tick in last if tick.task is not None])
         return Runs(times.next_runs(schedule, self._clock.now(), NEXT_RUNS), last, tasks)
 
     async def _write(self, schedule: ScheduleId, change: Callable[[Schedule], Schedule], now: Instant) -> Schedule:
         record = await self._store.change_schedule(schedule, change, now)
-        await self._broker.signals.wake([SCHEDULES])
+        await self._broker.signals.send_signals([SCHEDULES])
         return record
 
     async def _template(self, raw: msgspec.Raw) -> TaskBody:

@@ -109,11 +109,11 @@ class ShopFlows:
         return applied
 
     async def _flows_of_last_steps(self, tasks: Sequence[TaskId]) -> dict[TaskId, GroupId]:
-        records = await self._store.tasks(tasks, with_parameters=False)
+        records = await self._store.load_tasks(tasks, with_parameters=False)
         steps = [task for task, one in records.items() if one.group is not None and one.task_type in self._makers]
         flows: dict[TaskId, GroupId] = {}
         for start in range(0, len(steps), WHOLE_AT_ONCE):
-            whole = await self._store.tasks(steps[start : start + WHOLE_AT_ONCE])
+            whole = await self._store.load_tasks(steps[start : start + WHOLE_AT_ONCE])
             flows.update(
                 {task: one.group for task, one in whole.items() if one.group is not None and self._is_last(one)}
             )

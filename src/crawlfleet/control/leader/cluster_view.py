@@ -133,14 +133,14 @@ class ClusterView:
         await self._load_queues(view.queues)
         self._load_nodes(view.nodes, view.clusters)
         self._oldest_tasks = view.ready_heads
-        window_heads = {window.lane: window.head for window in await self._broker.ready.windows()}
+        window_heads = {window.lane: window.head for window in await self._broker.ready_index.list_windows()}
         await self._load_lanes(view.ready_heads)
         behind = [lane for lane in view.ready_heads if _is_behind(window_heads.get(lane, 0), lane, view)]
         self._lanes_without_window = sorted(
             behind, key=lambda lane: (-self._lanes[lane].priority, view.ready_heads[lane])
         )
         await self._load_missing_windows()
-        windows = await self._broker.ready.windows()
+        windows = await self._broker.ready_index.list_windows()
         for gone in {ready.lane.id for ready in self.lane_order} - {window.lane for window in windows}:
             self.lane_order.remove_lane(gone)
         self._deep_windows.clear()
@@ -149,7 +149,7 @@ class ClusterView:
     async def apply_changes(self, term: int, now: Instant) -> None:
         """Apply what happened since; cheap, to be called before every round."""
         await self._load_missing_windows()
-        await self._apply_windows(await self._broker.ready.changed())
+        await self._apply_windows(await self._broker.ready_index.pop_changed_windows())
         self._placer.knowledge = await self._evidence.for_pass(self.lane_order.subject_requirements.values(), term, now)
         apply_ledger_changes(self._placer, self._ledger)
 
@@ -180,15 +180,15 @@ class ClusterView:
         before, self._lifo_queues = self._lifo_queues, self._orders.update_queues(queues)
         if changed := before ^ self._lifo_queues:
             # Their windows are the wrong way round: the refresh loads them anew.
-            lanes = [window.lane for window in await self._broker.ready.windows()]
+            lanes = [window.lane for window in await self._broker.ready_index.list_windows()]
             await self._load_shown_lanes(lanes)
-            await self._broker.ready.drop([lane for lane in lanes if self._lanes[lane].queue in changed])
+            await self._broker.ready_index.drop_windows([lane for lane in lanes if self._lanes[lane].queue in changed])
 
     def _load_nodes(self, nodes: Sequence[Node], clusters: Sequence[Cluster]) -> None:
         configure, ledger = self._configure, self._ledger
         self.nodes = [configure.with_effective_slots(node) for node in nodes]
         self._clusters = {cluster.name: cluster for cluster in clusters}
-        self.default_strategy = configure.cached_config(DEFAULT_CLUSTER).values["strategy"]
+        self.default_strategy = configure.cached_config(DEFAULT_CLUSTER).settings.strategy
         self._resolved = {}
         ledger.pop_changes()
         now_mono = self._clock.monotonic()
@@ -199,7 +199,7 @@ class ClusterView:
             rng=self._rng,
             default_strategy=self.default_strategy,
             cursors=self._cursors,
-            overcommit=configure.cached_config(DEFAULT_CLUSTER).values["overcommit"],
+            overcommit=configure.cached_config(DEFAULT_CLUSTER).settings.overcommit,
             strategies=self._strategies.factories,
         )
 
@@ -214,7 +214,7 @@ class ClusterView:
         newest = [lane for lane in lanes if self.is_lifo(lane)]
         oldest = [lane for lane in lanes if lane not in newest] if newest else lanes
         for lane, tasks in (await self._store.ready_parts(oldest, newest, limit)).items():
-            await self._broker.ready.refill(lane, tasks, is_deep=len(tasks) == limit)
+            await self._broker.ready_index.refill_window(lane, tasks, is_deep=len(tasks) == limit)
 
     async def refill_windows(self, placed: Mapping[LaneId, Sequence[NodeState]]) -> bool:
         """Reload windows that a round left low; True if there were any."""
@@ -244,13 +244,13 @@ class ClusterView:
         try:
             await self._load_lanes(lanes)
         except InvariantBroken:
-            await self._broker.ready.drop([lane for lane in lanes if lane not in self._lanes])
+            await self._broker.ready_index.drop_windows([lane for lane in lanes if lane not in self._lanes])
             raise
 
     async def _load_lanes(self, lanes: Iterable[LaneId]) -> None:
         unknown = [lane for lane in lanes if lane not in self._lanes]
         if unknown:
-            self._lanes.update((lane.id, lane) for lane in await self._store.lanes(unknown))
+            self._lanes.update((lane.id, lane) for lane in await self._store.load_lanes(unknown))
 
     # -- rounds
 
@@ -309,7 +309,7 @@ class ClusterView:
     def _resolve_strategy(self, requirement: Requirement) -> Requirement:
         if requirement.strategy is not None or requirement.cluster is None:
             return requirement
-        strategy = self._configure.cached_config(requirement.cluster).values["strategy"]
+        strategy = self._configure.cached_config(requirement.cluster).settings.strategy
         return requirement if strategy == self.default_strategy else replace(requirement, strategy=strategy)
 
 

@@ -105,7 +105,7 @@ class Dispatcher(LeaderLoop):
 
     async def wait(self, pause_s: float) -> None:
         if pause_s > 0 and self.leadership.term is not None:
-            await self._broker.signals.wait(LEADER, pause_s)
+            await self._broker.signals.wait_for_signal(LEADER, pause_s)
         else:
             await super().wait(0)
 
@@ -116,8 +116,8 @@ class Dispatcher(LeaderLoop):
     async def _dispatch(self, term: int, now: Instant) -> DispatchReport:
         if term != self._term:
             await self._load_term(term)
-        self._ledger.release_all(await self._broker.freed.take_all())
-        if await self._broker.signals.wait(LOOK, 0):
+        self._ledger.release_all(await self._broker.freed_slots.pop_slots())
+        if await self._broker.signals.wait_for_signal(LOOK, 0):
             self._refreshed_at = float("-inf")
         is_refreshing = self._clock.monotonic() - self._refreshed_at >= REFRESH_S
         if is_refreshing:
@@ -148,26 +148,26 @@ class Dispatcher(LeaderLoop):
         self._stuck_lanes.clear()
         self._recent_placements.clear()
         self.view.reset()
-        await self._broker.freed.take_all()
-        nodes = await self._store.nodes()
-        held = await self._store.held([node.id for node in nodes])
+        await self._broker.freed_slots.pop_slots()
+        nodes = await self._store.load_nodes()
+        held = await self._store.held_tasks([node.id for node in nodes])
         rows = [row for tasks in held.values() for row in tasks]
-        lanes = {lane.id: lane for lane in await self._store.lanes(sorted({row.lane for row in rows}))}
+        lanes = {lane.id: lane for lane in await self._store.load_lanes(sorted({row.lane for row in rows}))}
         now_mono = self._clock.monotonic()
         for row in rows:
             lane = lanes[row.lane]
             self._ledger.hold_one(row.node, row.execution, lane.requirement, now_mono, lane.project)
-        await self._broker.ready.clear()
+        await self._broker.ready_index.clear()
         await self._refresh_view()
         self._term = term
 
     async def _refresh_view(self) -> None:
         """Refresh the view from the store: hints may have been lost."""
-        generation = await self._broker.generation()
+        generation = await self._broker.load_generation()
         if generation != self._generation:
             self._generation = generation
             self._ledger.is_doubted = True
-            await self._broker.ready.clear()
+            await self._broker.ready_index.clear()
         await self.view.refresh()
         self._refreshed_at = self._clock.monotonic()
 
@@ -182,7 +182,7 @@ class Dispatcher(LeaderLoop):
             applied = await self._assign(batch, term, now)
         except (Unavailable, NotLeader):
             self._ledger.mark_doubted([item.node for item in batch])
-            await self._broker.ready.offer(_tasks_by_lane(batch))
+            await self._broker.ready_index.offer_tasks(_tasks_by_lane(batch))
             raise
         if self._failed_nodes:
             self._failed_nodes.forget_tasks(applied.after)
@@ -193,7 +193,7 @@ class Dispatcher(LeaderLoop):
             pairs = [(item.node, item.execution) for item in items]
             self._ledger.hold_all(pairs, lane.requirement, now_mono, lane.project, is_unknown_to_placer=False)
         self._recent_placements.record_placements(assigned, now_mono)
-        await self._broker.signals.wake([node_topic(node) for node in applied.told])
+        await self._broker.signals.send_signals([node_topic(node) for node in applied.told])
         if not applied.refused:
             return DispatchReport(len(batch))
         await self._return_refused(batch, applied)
@@ -205,9 +205,11 @@ class Dispatcher(LeaderLoop):
         lifo = [lane for lane in chosen if self.view.is_lifo(lane)]
         oldest = {lane: await self._oldest_tasks(lane, len(chosen[lane])) for lane in lifo}
         wants = {lane: len(nodes) - len(oldest.get(lane, ())) for lane, nodes in chosen.items()}
-        popped = await self._broker.ready.take({lane: want for lane, want in wants.items() if want})
+        popped = await self._broker.ready_index.pop_tasks({lane: want for lane, want in wants.items() if want})
         if oldest:
-            await self._broker.ready.discard([(lane, task) for lane, tasks in oldest.items() for task in tasks])
+            await self._broker.ready_index.discard_tasks(
+                [(lane, task) for lane, tasks in oldest.items() for task in tasks]
+            )
         batch: list[Assignment] = []
         for lane, nodes in chosen.items():
             tasks = list(dict.fromkeys([*oldest.get(lane, ()), *popped.get(lane, ())]))
@@ -240,7 +242,7 @@ class Dispatcher(LeaderLoop):
             return batch
         later = [item for item in batch if item.task in bounced]
         self._ledger.mark_doubted([item.node for item in later])
-        await self._broker.ready.offer(_tasks_by_lane(later))
+        await self._broker.ready_index.offer_tasks(_tasks_by_lane(later))
         return [item for item in batch if item.task not in bounced]
 
     async def _oldest_tasks(self, lane: LaneId, count: int) -> list[TaskId]:
@@ -250,12 +252,14 @@ class Dispatcher(LeaderLoop):
 
     async def _assign(self, batch: list[Assignment], term: int, now: Instant) -> Applied:
         try:
-            return await self._store.assign(batch, term, now, self.view.project_fences({item.lane for item in batch}))
+            return await self._store.assign_tasks(
+                batch, term, now, self.view.project_fences({item.lane for item in batch})
+            )
         except OutcomeUnknown:
             # It may have been committed. If that cannot be read now, the ledger lacks it: begin from the store then.
             self._term = None
             # Tasks that carry our execution were committed, the rest was not.
-            live = await self._store.live([item.task for item in batch])
+            live = await self._store.live_tasks([item.task for item in batch])
             applied = Applied()
             for item in batch:
                 row = live.get(item.task)
@@ -277,7 +281,7 @@ class Dispatcher(LeaderLoop):
         unready = [item for item in refused if applied.refused[item.task].code in _STILL_READY]
         if unready:
             self._refreshed_at = float("-inf")
-            await self._broker.ready.offer(_tasks_by_lane(unready))
+            await self._broker.ready_index.offer_tasks(_tasks_by_lane(unready))
 
     async def _report_blocked(self, served: Container[LaneId], term: int, now: Instant) -> None:
         """Record one event when a class of tasks has no feasible node, not one per task or pass."""
@@ -290,11 +294,11 @@ class Dispatcher(LeaderLoop):
                 events.append(EventBatch(Kind.NODE_UNAVAILABLE, shared=shared))
         self._blocked = set(blocked)
         if events:
-            await self._store.record(events, now, term)
+            await self._store.record_events(events, now, term)
 
     async def _report_strategies(self, term: int, now: Instant) -> None:
         if events := self._strategies.pending_events:
-            await self._store.record(events, now, term)
+            await self._store.record_events(events, now, term)
             self._strategies.drop_events(len(events))
 
 

@@ -6,7 +6,7 @@ from random import Random
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.tokens import is_secret
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.control.tasks.finish import Finish
 from crawlfleet.control.tasks.task_types import TYPES_MOST, KnownTypes, check_name
 from crawlfleet.errors import InvalidInput, NotAllowed, NotFound
@@ -55,15 +55,15 @@ class OpenSession:
             up.node, up.slots, up.task_types, decide, now, after=up.after, is_departing=up.is_departing
         )
         if applied is not None:
-            await tell(self._broker, applied)
-            await self._broker.signals.wake([LOOK, LEADER])
-        (node,) = await self._store.nodes([up.node])
+            await publish_hints(self._broker, applied)
+            await self._broker.signals.send_signals([LOOK, LEADER])
+        (node,) = await self._store.load_nodes([up.node])
         config = await self._configure.load_effective_config(node.description.cluster)
         lease_ms = node.description.lease_ms
         return OpenDown(
             session=session,
             lease_ms=lease_ms,
-            sync_ms=min(ms(config.values["sync_interval_s"]), lease_ms // 3),
+            sync_ms=min(ms(config.settings.sync_interval_s), lease_ms // 3),
             acknowledged=[outcome.execution for outcome in up.outcomes],
             is_open=applied is not None,
         )

@@ -34,5 +34,5 @@ class ProxyReports:
     async def list_reports(self) -> list[tuple[Node, NodeProxies]]:
         """The last report of each node that was not removed."""
         reports = await self._store.node_proxies()
-        nodes = {node.id: node for node in await self._store.nodes()}
+        nodes = {node.id: node for node in await self._store.load_nodes()}
         return [(nodes[report.node], report) for report in reports if report.node in nodes]

@@ -94,7 +94,7 @@ class Register:
         description = self._complete_description(description, task_types)
         secret, now = self._make_secret(), self._clock.now()
         enrolment_hash = None if enrolment is None else hash_secret(enrolment)
-        node = await self._store.register(
+        node = await self._store.register_node(
             NewNode(self._ids.one(), join_key, hash_secret(secret), description, enrolment_hash, claim), now
         )
         # After the node: one that may not join must not change types. It opens no session before it has its answer.
@@ -113,9 +113,9 @@ class Register:
         await self._check_registration(description, join_key or _NO_KEY, task_types)
         description = self._complete_description(description, task_types)
         now = self._clock.now()
-        await self._store.announce(node, description, now, join_key)
+        await self._store.replace_description(node, description, now, join_key)
         ignored = await self._store_types(node, task_types)
-        (record,) = await self._store.nodes([node])
+        (record,) = await self._store.load_nodes([node])
         return AnnouncementResult(node, now, record.status, description.lease_ms, ignored)
 
     def _complete_description(

@@ -25,7 +25,7 @@ from crawlfleet.control.nodes.sync_host_stats import HostStatsSync
 from crawlfleet.control.nodes.sync_quota_slices import QuotaSliceSync
 from crawlfleet.control.nodes.sync_validation import check_sync, is_valid_progress
 from crawlfleet.control.support.batching import Batcher
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.control.tasks.finish import Finish, is_storable, started_before
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant, ms
@@ -110,9 +110,9 @@ class Sync:
         if verdict := _verdict(renewed):
             return SyncDown(verdict, acknowledged=acknowledged)
         await self._grants.record_report(up)
-        await self._broker.board.put(up.node, measurement)
+        await self._broker.measurements.put_measurement(up.node, measurement)
         if renewed.came_online or renewed.began_departing:
-            await self._broker.signals.wake([LOOK, LEADER])
+            await self._broker.signals.send_signals([LOOK, LEADER])
         if up.is_leaving:
             return await self._end_session(up, acknowledged)
         slices = await self._slices.grant_requested(up) if up.wants else []
@@ -126,7 +126,7 @@ class Sync:
     async def release_polls(self) -> None:
         """Answer every call that is held open now, and hold none from here on: the master stops."""
         self._may_hold_polls = False
-        await self._broker.signals.wake([node_topic(node) for node in self._pending_polls])
+        await self._broker.signals.send_signals([node_topic(node) for node in self._pending_polls])
 
     def _report_writes(self, up: SyncUp) -> list[Coroutine[Any, Any, Sequence[Any]]]:
         """The writes of what the node reports, one coroutine per kind."""
@@ -144,7 +144,7 @@ class Sync:
         parked = self._pending_polls.get(up.node)
         if parked is not None and _is_older(parked, up):
             del self._pending_polls[up.node]
-            await self._broker.signals.wake([node_topic(up.node)])
+            await self._broker.signals.send_signals([node_topic(up.node)])
 
     async def _hold_poll(self, up: SyncUp, down: SyncDown) -> SyncDown:
         # Two calls that came at nearly the same time have not seen each other held open. A node has no more than two:
@@ -155,7 +155,7 @@ class Sync:
         self._pending_polls[up.node] = up
         try:
             if other is not None:
-                await self._broker.signals.wake([node_topic(up.node)])
+                await self._broker.signals.send_signals([node_topic(up.node)])
             return await self._wait_for_changes(up, down)
         finally:
             if self._pending_polls.get(up.node) is up:
@@ -169,7 +169,7 @@ class Sync:
         """
         ends_at = self._clock.monotonic() + min(up.wait_ms / 1000, LONG_POLL_S)
         while self._may_hold_polls and (left_s := ends_at - self._clock.monotonic()) > 0:
-            is_woken = await self._broker.signals.wait(node_topic(up.node), left_s)
+            is_woken = await self._broker.signals.wait_for_signal(node_topic(up.node), left_s)
             if self._pending_polls.get(up.node) is not up:
                 return SyncDown(SyncVerdict.STALE_NUMBER)
             if not is_woken:
@@ -183,7 +183,7 @@ class Sync:
         return down
 
     async def _compare_again(self, up: SyncUp, acknowledged: list[int]) -> SyncDown:
-        nodes, (held,) = await asyncio.gather(self._store.nodes([up.node]), self._held_reads.put([up.node]))
+        nodes, (held,) = await asyncio.gather(self._store.load_nodes([up.node]), self._held_reads.put([up.node]))
         (node,) = nodes or (None,)
         if node is None or node.removed_at is not None:
             return SyncDown(SyncVerdict.REMOVED)
@@ -210,7 +210,7 @@ class Sync:
     async def _compare(self, up: SyncUp, renewed: Renewed, acknowledged: list[int]) -> SyncDown:
         ours = {row.execution: row for row in renewed.held if row.session == up.session}
         if up.progress:
-            await self._broker.progress.put(
+            await self._broker.progress.put_progress(
                 {
                     progress.execution: bytes(progress.figures)
                     for progress in up.progress
@@ -251,7 +251,7 @@ class Sync:
         return cluster
 
     async def _read_clusters(self, nodes: list[NodeId]) -> Sequence[str]:
-        clusters = {node.id: node.description.cluster for node in await self._store.nodes(nodes)}
+        clusters = {node.id: node.description.cluster for node in await self._store.load_nodes(nodes)}
         return [clusters.get(node, DEFAULT_CLUSTER) for node in nodes]
 
     def _changed_config(self, cluster: str, up: SyncUp) -> NodeConfigBody | None:
@@ -259,14 +259,14 @@ class Sync:
         config, mark = self._configure.cached_config(cluster), self._configure.mark
         if config.version < up.config_version or (config.version, mark) == (up.config_version, up.config_mark):
             return None
-        return NodeConfigBody(config.version, config.values["allow_hosts"], ms(config.values["sync_interval_s"]), mark)
+        return NodeConfigBody(config.version, config.settings.allow_hosts, ms(config.settings.sync_interval_s), mark)
 
     async def _assignments(self, rows: Sequence[LiveTask]) -> list[AssignmentBody]:
         """The assignments that fit into one answer; the node's next call comes at once and gets the rest."""
         selected: dict[TaskId, Delivery] = {}
         size, begin = 0, 0
         while begin < len(rows) and size < DELIVERY_BYTES:
-            deliveries = await self._store.deliveries([row.id for row in rows[begin : begin + _DELIVERY_ROWS]])
+            deliveries = await self._store.load_deliveries([row.id for row in rows[begin : begin + _DELIVERY_ROWS]])
             for task, delivery in deliveries.items():
                 size += len(delivery.parameters)
                 if selected and size > DELIVERY_BYTES:
@@ -298,14 +298,14 @@ class Sync:
         decide = task_state_machine.return_execution("its node left", now, self._rng)
         applied = await self._store.end_session(up.node, up.session, NodeStatus.OFFLINE, decide, now)
         if applied is not None:
-            await tell(self._broker, applied)
+            await publish_hints(self._broker, applied)
         return SyncDown(SyncVerdict.OK, acknowledged=acknowledged)
 
     async def _renew(self, renewals: list[Renewal]) -> Sequence[Renewed]:
-        return await self._store.renew(renewals, self._clock.now())
+        return await self._store.renew_leases(renewals, self._clock.now())
 
     async def _read_held(self, nodes: list[NodeId]) -> Sequence[list[LiveTask]]:
-        held = await self._store.held(nodes)
+        held = await self._store.held_tasks(nodes)
         return [held[node] for node in nodes]
 
     async def _write_starts(self, starts: list[tuple[NodeId, StartBody]]) -> Sequence[None]:
@@ -318,7 +318,7 @@ class Sync:
                     node, body.execution, now if started_at is None else started_at
                 )
                 starts_by_task.setdefault(body.task, []).append(start)
-        await self._store.change(list(starts_by_task), _start_live_execution(starts_by_task), now)
+        await self._store.change_tasks(list(starts_by_task), _start_live_execution(starts_by_task), now)
         return [None] * len(starts)
 
 

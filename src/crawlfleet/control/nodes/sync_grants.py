@@ -53,7 +53,7 @@ class GrantSync:
             if len(self._last_reports) >= _MAX_NODES_CACHED:
                 self._last_reports.clear()
             self._last_reports[up.node] = report
-            await self._broker.signals.wake([GRANTS])
+            await self._broker.signals.send_signals([GRANTS])
 
     async def changed_grants(self, up: SyncUp, newest_version: int) -> GrantsBody | None:
         if newest_version <= up.grants_taken:
@@ -71,11 +71,11 @@ class GrantSync:
         )
 
     async def _write_notes(self, notes: list[HostNote]) -> Sequence[None]:
-        await self._store.note_hosts(notes)
+        await self._store.add_host_notes(notes)
         return [None] * len(notes)
 
     async def _read_grants(self, nodes: list[NodeId]) -> Sequence[Granted | None]:
-        grants = await self._store.granted(nodes)
+        grants = await self._store.load_grants(nodes)
         return [grants.get(node) for node in nodes]
 
 

@@ -29,7 +29,7 @@ class HostStatsSync:
         return await self._batches.put([Batch(node, body.session, body.number, body.hosts)])
 
     async def _write_batches(self, batches: list[Batch]) -> Sequence[bool]:
-        return await self._store.take_figures(batches, self._clock.now())
+        return await self._store.add_figures(batches, self._clock.now())
 
 
 def check_figures(up: SyncUp) -> None:

@@ -62,7 +62,7 @@ class Ends:
             while self._waiters and not self._is_closed:
                 looked_at = loop.time()
                 await self._look()
-                await self._signals.wait(ENDS, POLL_S)
+                await self._signals.wait_for_signal(ENDS, POLL_S)
                 await asyncio.sleep(looked_at + PAUSE_S - loop.time())
         finally:
             self._watcher = None
@@ -72,7 +72,7 @@ class Ends:
         # The store's answer does not cover waiters that arrive while it is asked.
         asked = dict(self._waiters)
         try:
-            live = await self._store.live(list(set(asked.values())))
+            live = await self._store.live_tasks(list(set(asked.values())))
         except Unavailable as exc:
             # The waiters go on waiting: the watcher tries the store again every second.
             log.warning("ends_not_read", error=repr(exc))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.task import DeadLetter, DeadLetterGroup
 from crawlfleet.ports.broker import Broker
@@ -34,8 +34,8 @@ class DeadLetters:
         return await self._store.dead_letter_groups(project)
 
     async def replay(self, tasks: Sequence[TaskId]) -> Applied:
-        applied = await self._store.reopen(tasks, self._clock.now())
-        await tell(self._broker, applied)
+        applied = await self._store.reopen_tasks(tasks, self._clock.now())
+        await publish_hints(self._broker, applied)
         return applied
 
     async def replay_cause(self, cause: str) -> int:
@@ -50,4 +50,4 @@ class DeadLetters:
         return bool(await self._store.dead_letters(1, None, cause))
 
     async def drop(self, tasks: Sequence[TaskId]) -> Applied:
-        return await self._store.drop(tasks, self._clock.now())
+        return await self._store.drop_tasks(tasks, self._clock.now())

@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from crawlfleet.control.support.batching import Batcher
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.model import limits
 from crawlfleet.model.daily_quota import Amounts
 from crawlfleet.model.execution import End, Failure, Outcome, ParkCause, ParkRequest
@@ -87,14 +87,14 @@ class Finish:
         plain = [outcome for outcome in outcomes if outcome.end is End.COMPLETED]
         answers: dict[TaskId, Answer] = {}
         if plain:
-            applied = await self._store.complete(plain, now)
+            applied = await self._store.complete_executions(plain, now)
             answers.update(applied.refused)
             answers.update(applied.after)
-            await tell(self._broker, applied)
+            await publish_hints(self._broker, applied)
         if len(plain) < len(outcomes):
             told = {outcome.task: outcome for outcome in outcomes if outcome.end is not End.COMPLETED}
             parked = await self._store.parked_times([task for task, outcome in told.items() if outcome.park])
-            applied = await self._store.change(
+            applied = await self._store.change_tasks(
                 list(told), task_state_machine.finish_execution(told, now, self._rng, parked), now
             )
             # A task that has ended has no live execution: a node that still reports one is stale, as on the shorter
@@ -104,7 +104,7 @@ class Finish:
                 for task, refusal in applied.refused.items()
             )
             answers.update(applied.after)
-            await tell(self._broker, applied)
+            await publish_hints(self._broker, applied)
         return answers
 
 

@@ -12,7 +12,7 @@ import msgspec
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.projects import Projects
 from crawlfleet.control.support.batching import Batcher
-from crawlfleet.control.support.broker_hints import tell_ready
+from crawlfleet.control.support.broker_hints import publish_ready
 from crawlfleet.control.tasks.admission import RETRY_AFTER_S, AdmissionControl, AdmissionTicket
 from crawlfleet.control.tasks.task_content import host_in
 from crawlfleet.control.tasks.task_types import KnownTypes
@@ -59,7 +59,7 @@ class _Usual(NamedTuple):
 
 
 class _Store(TaskStore, EvidenceStore, Protocol):
-    async def clusters(self) -> list[Cluster]: ...
+    async def list_clusters(self) -> list[Cluster]: ...
 
 
 class Submit:
@@ -129,7 +129,7 @@ class Submit:
             room = await self._waiting.admit(items)
         except OverLimit:
             # The tasks of a repeated call may be among those that wait: then it only needs the answer that was lost.
-            answer = None if claim is None else await self._store.kept_answer(claim, len(items), now)
+            answer = None if claim is None else await self._store.stored_answer(claim, len(items), now)
             if answer is None:
                 raise
             return answer
@@ -224,7 +224,7 @@ class Submit:
             self._clusters = frozenset()
         named = {body.cluster for body in bodies if isinstance(body, TaskBody) and body.cluster is not None}
         if not named <= self._clusters:
-            self._clusters = frozenset(cluster.name for cluster in await self._store.clusters())
+            self._clusters = frozenset(cluster.name for cluster in await self._store.list_clusters())
         if (at := self._clock.monotonic()) - self._lanes_since >= _LANES_KEPT_S:
             self._lanes, self._lanes_since = {}, at
         misses = self._types.misses
@@ -243,8 +243,8 @@ class Submit:
         ]
 
     async def _flush(self, submissions: list[Submission]) -> Sequence[SubmissionAnswer]:
-        added = await self._store.add(submissions, self._clock.now())
-        await tell_ready(self._broker, added.ready)
+        added = await self._store.add_tasks(submissions, self._clock.now())
+        await publish_ready(self._broker, added.ready)
         return added.answers
 
     def _new_task(self, body: TaskBody, task: int, now: Instant, *, is_template: bool = False) -> NewTask | Refusal:
@@ -314,9 +314,9 @@ class Submit:
 
     def _usual_in(self, cluster: str | None) -> _Usual:
         """Return the defaults of a cluster; a task that names no cluster has those of the default one."""
-        values = self._configure.cached_config(cluster or DEFAULT_CLUSTER).values
+        settings = self._configure.cached_config(cluster or DEFAULT_CLUSTER).settings
         usual = _Usual(
-            values["task_timeout_s"], values["max_retries"], RetryBody(values["max_retries"]), values["strategy"]
+            settings.task_timeout_s, settings.max_retries, RetryBody(settings.max_retries), settings.strategy
         )
         self._usual[cluster] = usual
         return usual

@@ -83,7 +83,7 @@ class ProductTables:
 
         return await self._engine.write(write_batch)
 
-    async def products(
+    async def list_products(
         self, where: ProductFilter, limit: int, after: ProductKey | None = None
     ) -> RecordPage[ProductRecord]:
         product = schema.product.c
@@ -103,8 +103,8 @@ class ProductTables:
         page = await self._engine.page(query, limit)
         return RecordPage(PRODUCTS.from_rows(page.rows), has_more=page.has_more)
 
-    async def product(self, key: ProductKey) -> ProductRecord | None:
-        records = await self._list_products(select(*PRODUCTS.selected).where(schema.product.c.key == key))
+    async def find_product(self, key: ProductKey) -> ProductRecord | None:
+        records = await self._query_products(select(*PRODUCTS.selected).where(schema.product.c.key == key))
         return records[0] if records else None
 
     async def product_changes(self, key: ProductKey) -> list[ProductChange]:
@@ -116,7 +116,7 @@ class ProductTables:
     ) -> list[ProductRecord]:
         product = schema.product.c
         unseen = and_(product.seen_at < since, product.gone_at.is_(None))
-        return await self._list_products(_shop_query(project, shop, after).where(unseen).limit(limit))
+        return await self._query_products(_shop_query(project, shop, after).where(unseen).limit(limit))
 
     async def sync_counts(self, project: str, shop: str, since: Instant) -> SyncCounts:
         product = schema.product.c
@@ -130,9 +130,9 @@ class ProductTables:
         self, project: str, shop: str, since: Instant, kind: ChangeKind, after: ProductKey, limit: int
     ) -> list[ProductRecord]:
         query = _shop_query(project, shop, after).where(_kind_conditions(since)[kind.word]).limit(limit)
-        return await self._list_products(query)
+        return await self._query_products(query)
 
-    async def _list_products(self, query: Select[Any]) -> list[ProductRecord]:
+    async def _query_products(self, query: Select[Any]) -> list[ProductRecord]:
         return PRODUCTS.from_rows(await self._engine.query(query))
 
 

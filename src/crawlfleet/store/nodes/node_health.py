@@ -46,7 +46,7 @@ class NodeHealthTables:
         if changes:
             await self._engine.write(write_health, term)
 
-    async def note_heartbeats(self, samples: Sequence[tuple[NodeId, bytes]], term: int, now: Instant) -> None:
+    async def add_heartbeats(self, samples: Sequence[tuple[NodeId, bytes]], term: int, now: Instant) -> None:
         rows = [(node, now, body) for node, body in samples]
         columns = ("node", "at", "measurement")
         await self._engine.write(lambda tx: tx.insert_new(schema.heartbeat, columns, rows), term)

@@ -95,7 +95,9 @@ async def _register_again(tx: Tx, existing: NodeId, node: NewNode, now: Instant)
     return existing
 
 
-async def announce_node(tx: Tx, node: NodeId, description: NodeDescription, now: Instant, join_key: str | None) -> None:
+async def replace_description(
+    tx: Tx, node: NodeId, description: NodeDescription, now: Instant, join_key: str | None
+) -> None:
     await _ensure_cluster(tx, description, now)
     await _lock_node(tx, node)
     rows = await tx.fetch(JOIN_KEY, node)

@@ -24,10 +24,10 @@ from crawlfleet.store.nodes.node_registration import (
     LOCK_LEASE,
     LOCK_NODES,
     NODE_BY_DEVICE,
-    announce_node,
     joined_columns,
     lock_description,
     register_node,
+    replace_description,
 )
 from crawlfleet.store.projects.project_rows import PROJECTS, project_from_row
 from crawlfleet.store.tasks.lanes import LaneBook
@@ -69,11 +69,13 @@ class NodeTables:
     _engine: Engine
     _lanes: LaneBook
 
-    async def register(self, node: NewNode, now: Instant) -> NodeId:
+    async def register_node(self, node: NewNode, now: Instant) -> NodeId:
         return await self._engine.write(lambda tx: register_node(tx, node, now))
 
-    async def announce(self, node: NodeId, description: NodeDescription, now: Instant, join_key: str | None) -> None:
-        await self._engine.write(lambda tx: announce_node(tx, node, description, now, join_key))
+    async def replace_description(
+        self, node: NodeId, description: NodeDescription, now: Instant, join_key: str | None
+    ) -> None:
+        await self._engine.write(lambda tx: replace_description(tx, node, description, now, join_key))
 
     async def secret_hash(self, node: NodeId) -> str | None:
         sql = "SELECT secret_hash FROM node WHERE id = $1 AND removed_at IS NULL"
@@ -88,7 +90,7 @@ class NodeTables:
         rows = await self._engine.glance(lambda tx: tx.fetch(NODE_BY_DEVICE, device_id))
         return rows[0][0] if rows else None
 
-    async def hold(self, node: NodeId, drain_by: Instant | None, is_held: bool, now: Instant) -> bool:
+    async def set_maintenance(self, node: NodeId, drain_by: Instant | None, is_held: bool, now: Instant) -> bool:
         async def write_status(tx: Tx) -> bool:
             lease = await tx.fetch(LOCK_LEASE, node)
             rows = await tx.fetch(LOCK_NODES, [node])
@@ -114,7 +116,7 @@ class NodeTables:
 
         return await self._engine.write(write_status)
 
-    async def unregister(self, node: NodeId, now: Instant) -> None:
+    async def unregister_node(self, node: NodeId, now: Instant) -> None:
         async def remove_node(tx: Tx) -> None:
             await lock_description(tx, node)
             # The keys of a removed node are free for a new node that uses them again.
@@ -128,7 +130,7 @@ class NodeTables:
 
         await self._engine.write(remove_node)
 
-    async def nodes(self, ids: Sequence[NodeId] | None = None) -> list[Node]:
+    async def load_nodes(self, ids: Sequence[NodeId] | None = None) -> list[Node]:
         if ids is None:
             rows = await self._engine.read(lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.removed_at IS NULL"))
         else:
@@ -148,7 +150,7 @@ class NodeTables:
 
         return await self._engine.read(read_view)
 
-    async def clusters(self) -> list[Cluster]:
+    async def list_clusters(self) -> list[Cluster]:
         return [_cluster_from_row(row) for row in await self._engine.read(lambda tx: tx.fetch(_SELECT_CLUSTER))]
 
     async def put_cluster(self, cluster: Cluster, now: Instant) -> None:

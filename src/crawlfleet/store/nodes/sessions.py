@@ -117,9 +117,9 @@ class SessionTables:
 
         return await self._engine.write(write_session)
 
-    async def renew(self, renewals: Sequence[Renewal], now: Instant) -> list[Renewed]:
+    async def renew_leases(self, renewals: Sequence[Renewal], now: Instant) -> list[Renewed]:
         async def renew_all(tx: Tx) -> list[Renewed]:
-            return await _renew_leases(tx, renewals, now)
+            return await _write_renewals(tx, renewals, now)
 
         return await self._engine.write(renew_all) if renewals else []
 
@@ -153,12 +153,12 @@ class SessionTables:
 
         return await self._engine.write(close_session, term)
 
-    async def leases(self) -> list[LeaseRow]:
+    async def open_leases(self) -> list[LeaseRow]:
         sql = f"SELECT {', '.join(LeaseRow._fields)} FROM lease WHERE is_open = 1"
         return [LeaseRow._make(row) for row in await self._engine.read(lambda tx: tx.fetch(sql))]
 
 
-async def _renew_leases(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Renewed]:
+async def _write_renewals(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Renewed]:
     rows = await tx.fetch(LOCK_LEASES, sorted({renewal.node for renewal in renewals}))
     leases = {lease.node: lease for lease in map(_LockedLease._make, rows)}
     if waking := sorted(node for node, lease in leases.items() if lease.status in _WAKING):

@@ -20,7 +20,7 @@ class SlowStore:
         self.is_live = live
         self.asked: asyncio.Queue[tuple[Sequence[TaskId], asyncio.Future[None]]] = asyncio.Queue()
 
-    async def live(self, tasks: Sequence[TaskId]) -> dict[TaskId, Any]:
+    async def live_tasks(self, tasks: Sequence[TaskId]) -> dict[TaskId, Any]:
         may_answer = asyncio.get_running_loop().create_future()
         self.asked.put_nowait((tasks, may_answer))
         await may_answer
@@ -36,7 +36,7 @@ async def test_who_comes_while_the_store_is_asked_waits_on() -> None:
         assert list(tasks) == [1]
         with ends.watching(2) as late:
             may_answer.set_result(None)
-            await signals.wake([ENDS])
+            await signals.send_signals([ENDS])
             tasks, may_answer = await store.asked.get()
             assert sorted(tasks) == [1, 2]
             assert not first.done()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from crawlfleet.execution.budget.host_gate import HostGate
-from crawlfleet.execution.crawl.frontier.urls import site, target_of
+from crawlfleet.execution.crawl.frontier.urls import budget_host, url_host
 from crawlfleet.execution.page_failures import PageFailed
 
 ENOUGH = 50
@@ -31,18 +31,18 @@ class Blocks:
     def met(self, url: str, failure: PageFailed) -> None:
         if not failure.is_wall:
             return
-        host = site(url)
+        host = url_host(url)
         if len(self.pages) < HOSTS or host in self.pages:
             self.pages[host] += 1
             self._in_a_row[host] += 1 if failure.wall is None else KNOWN_WALL
             if self._in_a_row[host] >= ENOUGH:
                 self.given_up.add(host)
-        self._untold.add(target_of(url))
+        self._untold.add(budget_host(url))
         self._tell()
 
     def passed(self, url: str) -> None:
         """Note that a page was read: the host's refusals are no longer in a row."""
-        self._in_a_row.pop(site(url), None)
+        self._in_a_row.pop(url_host(url), None)
         self._has_read = True
         self._tell()
 

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 
 from crawlfleet.execution.budget.host_gate import HostAway
 from crawlfleet.execution.crawl.fetch.fetcher import Fetcher
-from crawlfleet.execution.crawl.frontier.urls import site
+from crawlfleet.execution.crawl.frontier.urls import url_host
 from crawlfleet.execution.page_failures import PageFailed, PageSkipped
 
 PAUSE_S, PAUSE_MOST_S = 0.5, 4.0
@@ -55,17 +55,17 @@ class Outages:
     def answered(self, url: str) -> None:
         if len(self._heard) >= HOSTS:
             self._heard.clear()
-        self._heard[site(url)] = url
+        self._heard[url_host(url)] = url
 
     def has_answered(self, url: str) -> bool:
-        return site(url) in self._heard
+        return url_host(url) in self._heard
 
     def is_lost(self, host: str) -> bool:
         return host in self._lost
 
     def failed(self, url: str) -> PageFailed:
         """Return the failure with which a page of a lost host is counted."""
-        host = site(url)
+        host = url_host(url)
         self._failed[host] += 1
         why = self._lost[host]
         return PageFailed(why.error, f"{url}: {why}", kind=why.kind)
@@ -76,7 +76,7 @@ class Outages:
         Returns when its host answers, or is lost. Other pages of the host that fail meanwhile only wait for the first
         answer of the witness: they are not needed for more.
         """
-        host = site(url)
+        host = url_host(url)
         if (doubt := self._doubts.get(host)) is not None:
             return await asyncio.shield(doubt)
         doubt = self._doubts[host] = asyncio.get_running_loop().create_future()

@@ -25,7 +25,7 @@ from crawlfleet.execution.crawl.fetch.header_profiles import HeaderSets
 from crawlfleet.execution.crawl.fetch.http_client import HttpClient, Way
 from crawlfleet.execution.crawl.fetch.proxy_requests import ProxyDown, Through, basic, options
 from crawlfleet.execution.crawl.fetch.responses import Answers, Fetched, Keep, Reads, Redirect, is_text
-from crawlfleet.execution.crawl.frontier.urls import place, start_of, target_of
+from crawlfleet.execution.crawl.frontier.urls import budget_host, origin_prefix, parse_origin
 from crawlfleet.execution.page_failures import BY_STATUS, PageFailed
 from crawlfleet.execution.process_state.proxy_pool import Proxy, ProxyWay
 from crawlfleet.model.host_stats import answered, error_place
@@ -151,7 +151,7 @@ class Fetcher:
         for number in range(hops + 1):
             if admit is not None:
                 await admit(url, Hop(number, sets_cookie))
-            turn = _Turn(target_of(url), conditions=conditions or {})
+            turn = _Turn(budget_host(url), conditions=conditions or {})
             answer = await self._in_turn(url, turn, most_bytes, reads)
             if isinstance(answer, Fetched):
                 return answer
@@ -199,7 +199,7 @@ class Fetcher:
         figures = self._gate.host_counts(turn.host)
         try:
             if self._through is not None:
-                self._guard.check_literal(*place(url)[1:])
+                self._guard.check_literal(*parse_origin(url)[1:])
                 proxy = await self._through.proxy_for(url)
             way = self._way(url, proxy)
             answer = await self._client.get(way, url, turn.conditions, lambda: self._depart(turn))
@@ -225,7 +225,7 @@ class Fetcher:
 
     def _way(self, url: str, proxy: Proxy | None) -> Way:
         """Return the way to the URL's origin, which is checked once: the same connections serve all of its URLs."""
-        start = start_of(url)
+        start = origin_prefix(url)
         way = self._ways.get((start, proxy))
         if way is None:
             if len(self._ways) >= WAYS_KEPT:
@@ -235,7 +235,7 @@ class Fetcher:
 
     def _new_way(self, start: str, url: str, proxy: Proxy | None) -> Way:
         assert self._client is not None, "used as a context manager"
-        where, made = place(url), yarl.URL(start, encoded=True)
+        where, made = parse_origin(url), yarl.URL(start, encoded=True)
         self._guard.check_literal(where.host, where.port)
         if plain_host(made.raw_host or "") != plain_host(where.host) or made.port != where.port:
             raise PageFailed("input", f"{url}: its host can be read in two ways", permanent=True)

@@ -18,7 +18,7 @@ from crawlfleet.execution.crawl.fetch.block_detection import LOOK_AT_BYTES, SUSP
 from crawlfleet.execution.crawl.fetch.body_decoder import Unpacker
 from crawlfleet.execution.crawl.fetch.file_signatures import file_kind
 from crawlfleet.execution.crawl.fetch.http_client import Answer
-from crawlfleet.execution.crawl.frontier.urls import canonical, target_of
+from crawlfleet.execution.crawl.frontier.urls import budget_host, canonical_url
 from crawlfleet.execution.crawl.record.warc_writer import Exchange, exchange_of
 from crawlfleet.execution.page_failures import PageFailed, PageSkipped, refused_by_site
 from crawlfleet.model.host_stats import BYTES, PAGES
@@ -129,7 +129,7 @@ class Answers:
 
     def _check_page(self, url: str, answer: Answer, body: bytes) -> None:
         if (wall := wall_of(answer.status, answer.headers, body)) is not None:
-            self._gate.record_block(target_of(url))
+            self._gate.record_block(budget_host(url))
             raise refused_by_site(url, answer.status, 0.0, wall)
         if (kind := file_kind(body)) is not None:
             raise PageSkipped(f"{url}: {kind} by its bytes, no page")
@@ -137,13 +137,13 @@ class Answers:
     async def _refusal(self, url: str, answer: Answer, figures: list[int]) -> PageFailed:
         wait_s = retry_after_s(answer.headers.get("Retry-After", ""))
         # The gate is informed first: other requests to the same host are about to leave.
-        self._gate.record_answer(target_of(url), answer.status, wait_s)
+        self._gate.record_answer(budget_host(url), answer.status, wait_s)
         wall = None
         if answer.status in SUSPECT:
             wall = wall_of(answer.status, answer.headers, await self._beginning(url, answer, figures))
         failure = refused_by_site(url, answer.status, wait_s, wall)
         if failure.is_wall:
-            self._gate.record_block(target_of(url))
+            self._gate.record_block(budget_host(url))
         return failure
 
     async def _beginning(self, url: str, answer: Answer, figures: list[int]) -> bytes:
@@ -196,7 +196,7 @@ def _too_large(url: str, most: int) -> PageFailed:
 
 
 def _redirect(url: str, answer: Answer) -> Redirect:
-    target = canonical(answer.headers.get("Location", ""), url) if "Location" in answer.headers else None
+    target = canonical_url(answer.headers.get("Location", ""), url) if "Location" in answer.headers else None
     if target is None:
         raise PageFailed("http", f"{url}: redirects to no page", permanent=True, status=answer.status, kind="redirects")
     sent = {pair.partition("=")[0].strip() for pair in answer.asked.get("Cookie", "").split(";")}

@@ -16,7 +16,7 @@ from crawlfleet.execution.crawl.fetch.address_guard import AddressRefused
 from crawlfleet.execution.crawl.fetch.charset import text_of
 from crawlfleet.execution.crawl.fetch.fetcher import Fetcher
 from crawlfleet.execution.crawl.fetch.responses import Fetched
-from crawlfleet.execution.crawl.frontier.urls import canonical, place, site, start_of
+from crawlfleet.execution.crawl.frontier.urls import canonical_url, origin_prefix, parse_origin, url_host
 from crawlfleet.execution.page_failures import PageFailed, PageSkipped
 from crawlfleet.execution.process_state.robots_cache import FAILED_S, RobotsCache, RobotsEntry
 
@@ -56,7 +56,7 @@ class Robots:
 
     async def check(self, url: str) -> None:
         """Raise PageFailed when the site's robots.txt does not allow this page."""
-        start = start_of(url)
+        start = origin_prefix(url)
         known = self._held.get(start)
         if known is None or not self._cache.is_good(known):
             if len(self._held) >= HELD:
@@ -84,7 +84,7 @@ class Robots:
 
     def ask_again(self, url: str) -> None:
         """Forget why a host's robots.txt could not be read: the host was away then."""
-        known = self._cache.entry(place(url).origin)
+        known = self._cache.entry(parse_origin(url).origin)
         if known.failure is not None:
             known.good_until = 0.0
 
@@ -96,22 +96,22 @@ class Robots:
         known = await self._known(url)
         if known.failure is not None and known.failure.kind in UNREACHED:
             raise PageFailed(known.failure.error, str(known.failure), kind=known.failure.kind)
-        found = (canonical(named, url) for named in islice(known.rules.sitemaps, SITEMAPS)) if known.rules else ()
+        found = (canonical_url(named, url) for named in islice(known.rules.sitemaps, SITEMAPS)) if known.rules else ()
         return [named for named in found if named is not None]
 
     async def _known(self, url: str) -> RobotsEntry:
-        origin = place(url).origin
+        origin = parse_origin(url).origin
         known = self._cache.entry(origin)
         if not self._cache.is_good(known):
             async with known.lock:
                 if not self._cache.is_good(known):
                     await self._read(url, known)
         if known.rules is not None:
-            self._keep_delay(site(url), known.rules)
+            self._keep_delay(url_host(url), known.rules)
         return known
 
     async def _read(self, url: str, known: RobotsEntry) -> None:
-        where = f"{place(url).scheme}://{site(url)}/robots.txt"
+        where = f"{parse_origin(url).scheme}://{url_host(url)}/robots.txt"
         try:
             fetched = await self._fetched(where)
         except PageFailed as exc:

@@ -39,10 +39,10 @@ class ChunkBook(PageBook):
 
     async def put(self, link: Link | None, note: Mapping[str, Any]) -> None:
         if link is not None:
-            self._frontier.chunk(link.chunk).note(note)
+            self._frontier.chunk(link.batch_number).note(note)
 
     def put_failed(self, link: Link, note: Mapping[str, Any]) -> None:
-        self._frontier.chunk(link.chunk).note(note)
+        self._frontier.chunk(link.batch_number).note(note)
 
     async def unmet(self) -> list[tuple[str, Was]]:
         """Return the pages of the earlier crawl of which no member has noted anything."""

@@ -51,7 +51,7 @@ class SeenProducts(Gathered):
         """Number of pages without a product whose structured data cannot be read."""
 
     async def add(self, url: str, status: int, facts: PageFacts, chunk: int = 0) -> None:
-        if self._product_pages and not self._product_pages.matching(url):
+        if self._product_pages and not self._product_pages.matching_indexes(url):
             return
         product = product_of(page_said(url, facts))
         if product is None:
