@@ -50,7 +50,7 @@ from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.task_store import SubmissionAnswer
 from crawlfleet.wire.groups import CrawlBody, GroupBody, GroupFrame
-from crawlfleet.wire.tasks import TaskBody, read_task, read_tasks, unstorable
+from crawlfleet.wire.tasks import TaskBody, read_task, read_tasks, storage_problem
 
 routes = RouteTable("groups", PREFIX)
 _frame = msgspec.json.Decoder(GroupFrame).decode
@@ -103,7 +103,7 @@ def _read(raw: bytes, spreading: SpreadCrawl, *, most: int) -> tuple[Bodies, Wan
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
         raise unreadable(raw, exc, "body", GroupFrame) from exc
     for field in ("name", "project_id"):
-        if complaint := unstorable(getattr(frame, field) or ""):
+        if complaint := storage_problem(getattr(frame, field) or ""):
             raise InvalidInput(complaint, field=field)
     wanted = Wanted(frame.project_id or "", frame.name, frame.is_closed)
     if frame.crawl is not None:
@@ -148,7 +148,7 @@ def _crawl(
 
 
 def _template(raw: msgspec.Raw, most: int) -> TaskBody:
-    template = read_task(raw, most=most)
+    template = read_task(raw, max_bytes=most)
     if isinstance(template, Refusal):
         raise InvalidInput(template.detail, field=f"task.{template.field}" if template.field else "task")
     return template

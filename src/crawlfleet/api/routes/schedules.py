@@ -27,7 +27,7 @@ from crawlfleet.model.refusal import Refusal
 from crawlfleet.ports.schedule_store import ScheduleFilter
 from crawlfleet.wire import json_error_location
 from crawlfleet.wire import schedules as wire
-from crawlfleet.wire.tasks import TaskBody, refusal_of
+from crawlfleet.wire.tasks import TaskBody, refusal_from_error
 
 routes = RouteTable("schedules", PREFIX)
 
@@ -180,10 +180,10 @@ async def _body(request: Request, kind: type[BodyT]) -> tuple[BodyT, Any]:
     if sent.partition(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaType(f"the body must be application/json, not {shown(sent)[: limits.NAME_CHARS]}")
     raw = await request.body()
-    if (complaint := json_error_location.complaint(raw)) is not None:
+    if (complaint := json_error_location.find_decode_error(raw)) is not None:
         raise Malformed(f"the body is not valid JSON: {complaint}")
     try:
         return msgspec.json.decode(raw, type=kind), msgspec.json.decode(raw)
     except msgspec.ValidationError as exc:
-        refusal = refusal_of(exc, kind)
+        refusal = refusal_from_error(exc, kind)
         raise InvalidInput(refusal.detail, field=refusal.field or "body") from exc

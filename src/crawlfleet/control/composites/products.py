@@ -18,7 +18,7 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.composite_store import ProductBatch, ProductFilter
 from crawlfleet.ports.record_page import RecordPage
 from crawlfleet.ports.store import CompositeStore
-from crawlfleet.wire.products import ANSWER_PRODUCTS, ProductsUp, ReportUp, UnseenUp, product_in
+from crawlfleet.wire.products import ANSWER_PRODUCTS, ProductsUp, ReportUp, UnseenUp, product_from_body
 
 _KINDS = {kind.word: kind for kind in (ChangeKind.NEW, ChangeKind.CHANGED, ChangeKind.GONE)}
 
@@ -34,7 +34,7 @@ class Products:
         products = []
         for at, body in enumerate(up.products):
             try:
-                products.append(product_in(body))
+                products.append(product_from_body(body))
             except ValueError as exc:
                 field, _, detail = str(exc).partition(": ")
                 raise InvalidInput(detail, field=f"products[{at}].{field}") from exc

@@ -25,7 +25,7 @@ from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.built_in_types import ShopTypes
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.task_store import Accepted, Applied, Claim, TaskReadStore
-from crawlfleet.wire.tasks import TaskBody, unstorable
+from crawlfleet.wire.tasks import TaskBody, storage_problem
 
 BATCHES_MAX = 500
 _LAST_ONLY = frozenset({"children", "steps"})
@@ -184,7 +184,7 @@ class ShopFlows:
 
 
 def _claim(scope: str, key: str, body: TaskBody, now: Instant) -> Claim:
-    if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARS or unstorable(key):
+    if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARS or storage_problem(key):
         raise InvalidInput(f"1 to {limits.IDEMPOTENCY_KEY_CHARS} characters, no NUL", field="Idempotency-Key")
     digest = blake2b(b"flow" + msgspec.json.encode(body), digest_size=16).digest()
     return Claim(scope, key, digest, now + limits.IDEMPOTENCY_KEEP_MS)

@@ -9,7 +9,7 @@ from crawlfleet.control.tasks.finish import is_storable
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.wire.sync import ProgressBody, SyncUp
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 
 def check_sync(up: SyncUp) -> None:
@@ -35,7 +35,7 @@ def _check_execution_ends(up: SyncUp) -> None:
     if len(ends) > limits.LABELS:
         raise InvalidInput(f"at most {limits.LABELS} task types", field="ends")
     for task_type, survived, died in ends:
-        if not 0 < len(task_type) <= limits.LABEL_CHARS or unstorable(task_type):
+        if not 0 < len(task_type) <= limits.LABEL_CHARS or storage_problem(task_type):
             raise InvalidInput(f"task types of 1 to {limits.LABEL_CHARS} characters", field="ends")
         if not (0 <= survived < limits.FIGURE_MAX and 0 <= died < limits.FIGURE_MAX):
             raise InvalidInput("counts that can be added up", field="ends")

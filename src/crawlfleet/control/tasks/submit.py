@@ -32,8 +32,8 @@ from crawlfleet.ports.maintenance_store import LANE_FRESH_S
 from crawlfleet.ports.task_store import Accepted, Claim, NewGroup, NewTask, Submission, SubmissionAnswer, TaskStore
 from crawlfleet.scheduling.placement.evidence_subjects import HostClasses, strategy_subjects
 from crawlfleet.scheduling.placement.strategies import BY_SUBJECT
-from crawlfleet.wire.schema_errors import shortened
-from crawlfleet.wire.tasks import RETRY_UNSAID, RetryBody, RetryWanted, SpecBody, TaskBody, unstorable
+from crawlfleet.wire.schema_errors import shorten_text
+from crawlfleet.wire.tasks import RETRY_UNSET, RetryBody, RetryWanted, SpecBody, TaskBody, storage_problem
 
 _GATHER_MOST = 4_000
 _LANES_KEPT = 10_000
@@ -284,7 +284,7 @@ class Submit:
         )
         lane = self._lane(body, asks, subjects)
         timeout_s = usual.timeout_s if body.timeout_s is _UNSET else body.timeout_s
-        retry = usual.retry if body.retry is RETRY_UNSAID else _retry(body.retry, usual)
+        retry = usual.retry if body.retry is RETRY_UNSET else _retry(body.retry, usual)
         return NewTask(
             task,
             lane.project,
@@ -376,7 +376,7 @@ def _run_at(text: str) -> Instant:
     try:
         return instants.from_text(text)
     except (ValueError, OverflowError) as exc:
-        raise InvalidInput(shortened(str(exc)), field="run_at") from exc
+        raise InvalidInput(shorten_text(str(exc)), field="run_at") from exc
 
 
 def _parents(texts: Sequence[str]) -> tuple[int, ...]:
@@ -402,7 +402,7 @@ def _frozen(asked: Mapping[str, object]) -> Hashable:
 def _claim(
     bodies: Sequence[TaskBody | Refusal], is_atomic: bool, scope: str, key: str, now: Instant, group: NewGroup | None
 ) -> Claim:
-    if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARS or unstorable(key):
+    if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARS or storage_problem(key):
         raise InvalidInput(f"1 to {limits.IDEMPOTENCY_KEY_CHARS} characters, no NUL", field="Idempotency-Key")
     said = blake2b(digest_size=16)
     said.update(b"atomic" if is_atomic else b"each")

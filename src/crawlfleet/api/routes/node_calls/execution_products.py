@@ -26,7 +26,7 @@ from crawlfleet.wire.products import (
     UnseenBody,
     UnseenDown,
     UnseenUp,
-    body_of,
+    product_body,
 )
 
 routes = RouteTable("executions", PREFIX)
@@ -92,7 +92,7 @@ async def unseen(request: PlainRequest) -> Response:
 async def report(request: PlainRequest) -> Response:
     speaker, up = await read_call(request, _REPORT)
     counts, found = await services_of(request).products.report(speaker, up)
-    return reply(ReportDown(list(counts), [(one.key, body_of(one.product)) for one in found]))
+    return reply(ReportDown(list(counts), [(one.key, product_body(one.product)) for one in found]))
 
 
 async def read_call(

@@ -25,7 +25,7 @@ from crawlfleet.model.product import ID_CHARS, SHOP_CHARS, ProductChange, Produc
 from crawlfleet.ports.composite_store import ProductFilter
 from crawlfleet.results.csv_table import CsvTable
 from crawlfleet.results.table_columns import Column
-from crawlfleet.wire.schema_errors import shortened
+from crawlfleet.wire.schema_errors import shorten_text
 
 routes = RouteTable("products", PREFIX)
 EXPORT_PAGE = 1_000
@@ -90,7 +90,7 @@ async def _filter(
         try:
             since = from_text(changed_since)
         except (ValueError, OverflowError) as exc:
-            raise InvalidInput(shortened(str(exc)), field="changed_since") from exc
+            raise InvalidInput(shorten_text(str(exc)), field="changed_since") from exc
     return ProductFilter(project_id, None if shop is None else shop.lower(), product_id, since, gone)
 
 
