@@ -23,6 +23,7 @@ from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.executors.registry import builtin_schemas
 from crawlfleet.execution.sdk import TaskError
 from crawlfleet.model import limits
+from testkit.patience import PATIENCE_S
 from testkit.site import RunningSite, start_shop
 from tests.unit.execution.crawl.crawl_kit import Answer, Heard, crawl, raw_site, site
 
@@ -340,8 +341,9 @@ async def test_cancelled_half_way_it_leaves_nothing_open() -> None:
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
-    while shop.open_connections:  # noqa: ASYNC110 - nothing tells when the last of them is gone
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(PATIENCE_S):
+        while shop.open_connections:  # noqa: ASYNC110 - nothing tells when the last of them is gone
+            await asyncio.sleep(0.01)
     asked = len(shop.requests)
     shop.gate.release()
     await asyncio.sleep(0)
