@@ -15,7 +15,7 @@ from crawlfleet.model import ids, limits
 from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.model.node import Node
 from crawlfleet.model.principal import Principal, Role
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 
 class NotItself(NotAllowed):
@@ -27,7 +27,7 @@ async def known_node(services: Services, text: str) -> Node:
     try:
         node_id: NodeId | None = ids.parse(text, "node", field="node_id")
     except InvalidInput:
-        node_id = None if unstorable(text) else await services.node_reader.find_by_device(text)
+        node_id = None if storage_problem(text) else await services.node_reader.find_by_device(text)
     node = None if node_id is None else await services.node_reader.find_node(node_id)
     if node is None:
         raise NotFound(f"no node {shown(text)[: limits.NAME_CHARS]!r}")
