@@ -30,7 +30,7 @@ from redis.asyncio.connection import Connection as RedisConnection
 from crawlfleet.broker.redis import connection_factory
 from crawlfleet.execution.crawl.fetch import connections, http_client
 from crawlfleet.execution.crawl.fetch.connections import Connector, SiteConnection
-from crawlfleet.execution.crawl.fetch.http_client import Answer
+from crawlfleet.execution.crawl.fetch.http_client import SiteResponse
 from tests.paths import ROOT
 
 BOUNDED = ("aiohttp", "redis")
@@ -141,7 +141,7 @@ async def test_no_attribute_of_ours_has_the_name_of_one_of_aiohttps() -> None:
     assert {
         name for name in vars(Connector) if name in dir(aiohttp.TCPConnector) and not name.startswith("__")
     } == set()
-    assert assigned_names(Answer) & set(dir(HeadersMixin)) <= {"_headers"}
+    assert assigned_names(SiteResponse) & set(dir(HeadersMixin)) <= {"_headers"}
 
 
 def test_the_mixin_reads_headers_by_the_name_we_give_them() -> None:
@@ -179,7 +179,7 @@ def test_nothing_else_of_theirs_is_used() -> None:
         (connections, assigned_names(SiteConnection) | set(vars(SiteConnection)) | set(vars(Connector))),
         (
             http_client,
-            assigned_names(Answer) | assigned_names(http_client.HttpClient) | set(vars(http_client.HttpClient)),
+            assigned_names(SiteResponse) | assigned_names(http_client.HttpClient) | set(vars(http_client.HttpClient)),
         ),
         (connection_factory, assigned_names(connection_factory.Dial)),
     ):

@@ -15,20 +15,20 @@ from warcio.archiveiterator import ArchiveIterator
 from crawlfleet.control.results import warc_validation
 from crawlfleet.control.results.warc_validation import checked_records
 from crawlfleet.errors import InvalidInput
-from crawlfleet.execution.crawl.record.warc_writer import Archive, Exchange
+from crawlfleet.execution.crawl.record.warc_writer import Archive, HttpExchange
 from crawlfleet.wire.warc import record
 
 PAGE = "https://example.com/a/b?q=1"
 
 
-def exchange(url: str = PAGE, body: bytes = "<p>茶</p>".encode(), **fields: Any) -> Exchange:
+def exchange(url: str = PAGE, body: bytes = "<p>茶</p>".encode(), **fields: Any) -> HttpExchange:
     asked = (("Host", "example.com"), ("User-Agent", "crawlfleet"), ("Authorization", "Basic c2VjcmV0"))
     answered = (("Content-Type", "text/html"), ("Content-Encoding", "gzip"), ("Transfer-Encoding", "chunked"))
     given: dict[str, Any] = {"method": "GET", "asked": asked, "status": 200, "reason": "OK", "answered": answered}
-    return Exchange(url=url, body=body, **given | fields)
+    return HttpExchange(url=url, body=body, **given | fields)
 
 
-async def archived_of(*exchanges: Exchange, **bounds: Any) -> tuple[bytes, Archive]:
+async def archived_of(*exchanges: HttpExchange, **bounds: Any) -> tuple[bytes, Archive]:
     kept: list[bytes] = []
 
     async def emit(records: bytes) -> None:
@@ -36,7 +36,7 @@ async def archived_of(*exchanges: Exchange, **bounds: Any) -> tuple[bytes, Archi
 
     archive = Archive(emit, **bounds)
     for one in exchanges:
-        await archive.keep(one)
+        await archive.write_exchange(one)
     return b"".join(kept), archive
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from crawlfleet.execution.crawl.fetch.robots_tags import in_content
+from crawlfleet.execution.crawl.fetch.robots_tags import directives_in_content
 from crawlfleet.execution.crawl.parse.extract.dom import Tree
 
 LINKS_MOST = 100_000
@@ -48,7 +48,7 @@ def page_links(tree: Tree) -> PageLinks:
         if (tree.attribute(meta, "http-equiv") or "").lower() == "refresh":
             links.refresh = links.refresh or _target(said)
         if (tree.attribute(meta, "name") or "").lower() in _ROBOTS:
-            links.robots |= in_content([said])
+            links.robots |= directives_in_content([said])
     return links
 
 
