@@ -146,7 +146,7 @@ async def measure_flush(two: Masters, redis: RedisServer, rows: list[Row]) -> No
             if count - done > 1:
                 gaps.append(now - seen)
                 seen, done = now, count
-            windows = await broker.ready.windows()
+            windows = await broker.ready_index.list_windows()
             if whole_after is None and any(window.size and window.is_deep for window in windows):
                 whole_after = time.perf_counter() - began
     finally:

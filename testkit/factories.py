@@ -19,11 +19,18 @@ from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ErrorClass, NodeStatus, TaskStatus
 from crawlfleet.model.task import DecideTransition, LiveTask, RetryPolicy, TaskRecord
-from crawlfleet.ports.group_store import NewGroup
-from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.node_store import NewNode, Renewal, Renewed
 from crawlfleet.ports.store import Store
-from crawlfleet.ports.task_store import Accepted, Applied, Assignment, NewTask, Submission, SubmissionAnswer
+from crawlfleet.ports.task_store import (
+    Accepted,
+    Applied,
+    Assignment,
+    Claim,
+    NewGroup,
+    NewTask,
+    Submission,
+    SubmissionAnswer,
+)
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store import schema
 from crawlfleet.store.store import SqlStore

@@ -12,9 +12,8 @@ from crawlfleet.model.execution import End, Failure
 from crawlfleet.model.flow import StepKey
 from crawlfleet.model.ids import GroupId, TaskId
 from crawlfleet.model.status import ErrorClass
-from crawlfleet.ports.flow_store import AddedFlow, NewFlow, NewStep, StepRecord
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.task_store import Applied
+from crawlfleet.ports.composite_store import AddedFlow, NewFlow, NewStep, StepRecord
+from crawlfleet.ports.task_store import Applied, Claim
 from crawlfleet.wire.tasks import TaskBody
 from testkit.factories import PROJECT, Kit, ReadyNode
 

@@ -17,8 +17,8 @@ from crawlfleet.model.event import Event, Kind
 from crawlfleet.model.ids import GroupId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.group_store import GroupStore
-from crawlfleet.ports.reads import TaskFilter
+from crawlfleet.ports.composite_store import GroupStore
+from crawlfleet.ports.task_store import TaskFilter
 from crawlfleet.store import task_rows
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.store import SqlStore

@@ -16,12 +16,9 @@ from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.queue import Lane
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, Health, TaskStatus
 from crawlfleet.model.task import FinalTask, LiveTask
-from crawlfleet.ports.group_store import NewGroup
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.node_store import HealthChange
-from crawlfleet.ports.preemptions import Preemption
-from crawlfleet.ports.slots import SlotChange
-from crawlfleet.ports.task_store import NewTask, Submission
+from crawlfleet.ports.node_store import HealthChange, SlotChange
+from crawlfleet.ports.queue_store import Preemption
+from crawlfleet.ports.task_store import Claim, NewGroup, NewTask, Submission
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store import row_codec, schema, task_rows
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine

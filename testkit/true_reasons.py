@@ -75,7 +75,7 @@ async def _is_over_quota(store: Store, lane: Lane) -> bool:
 
 async def _is_placeable(master: Master, lane: Lane) -> bool:
     """Return whether the task could be placed, by the placer and not by the filters one by one."""
-    overcommit = master.configure.known(DEFAULT_CLUSTER).values["overcommit"]
+    overcommit = master.configure.cached_config(DEFAULT_CLUSTER).values["overcommit"]
     states = await node_states(master.store, master.configure)
     return bool(Placer(states, rng=Random(0), overcommit=overcommit).place_tasks(lane.requirement, lane.project, 1))
 

@@ -26,7 +26,7 @@ from selectolax.lexbor import LexborHTMLParser
 from bench.peers.measured import Measured
 from crawlfleet.execution.crawl.fetch.connections import Connector
 from crawlfleet.execution.crawl.fetch.http_client import HttpClient, RequestOptions, PreparedOrigin
-from crawlfleet.execution.crawl.frontier.urls import start_of
+from crawlfleet.execution.crawl.frontier.urls import origin_prefix
 
 AT_ONCE = 32
 FETCHED = 5_000
@@ -56,7 +56,7 @@ async def by_own_client() -> AsyncIterator[Fetch]:
         pass
 
     async def fetch(url: str) -> bytes:
-        start = start_of(url)
+        start = origin_prefix(url)
         if start not in ways:
             ways[start] = client.prepare_origin(start, RequestOptions({}))
         answer = await client.get(ways[start], url, {}, look)

@@ -12,7 +12,7 @@ import msgspec
 from crawlfleet.model.event import Event
 from crawlfleet.model.ids import execution_text, task_text
 from crawlfleet.model.task import TaskRecord
-from crawlfleet.ports.reads import TaskFilter
+from crawlfleet.ports.task_store import TaskFilter
 from crawlfleet.store import task_rows
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.store import SqlStore

@@ -7,7 +7,7 @@ from random import Random
 
 from crawlfleet.bootstrap.master import Master
 from crawlfleet.model.status import LIVE_STATUSES
-from crawlfleet.ports.reads import TaskFilter
+from crawlfleet.ports.task_store import TaskFilter
 from testkit.clock import VirtualClock
 from testkit.simulation.world import World
 from testkit.true_reasons import untrue

@@ -186,7 +186,7 @@ class Faults:
 
     async def _broker_emptied(self) -> None:
         self._note(Fault.BROKER, "broker", 2.0)
-        await self._world.broker.empty()
+        await self._world.broker.forget_all()
 
     async def _clock_jump(self) -> None:
         master = self._rng.choice(self._world.masters)

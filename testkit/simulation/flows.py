@@ -19,8 +19,8 @@ from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.flow import StepKey, Unrun
 from crawlfleet.model.ids import GroupId, TaskId, group_text, task_text
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.flow_store import AddedFlow, StepRecord
-from crawlfleet.ports.idempotency import Claim
+from crawlfleet.ports.composite_store import AddedFlow, StepRecord
+from crawlfleet.ports.task_store import Claim
 from crawlfleet.wire.tasks import TaskBody, task_body
 from testkit.clock import EPOCH
 from testkit.simulation.people import People

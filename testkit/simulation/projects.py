@@ -53,7 +53,7 @@ class SimProjects:
     async def _describe(self, wanted: Project) -> None:
         async def send(master: SimMaster) -> Project:
             assert master.master is not None
-            return await master.master.projects.change(
+            return await master.master.projects.change_project(
                 wanted.name,
                 lambda have: replace(have, weight=wanted.weight, quotas=wanted.quotas, on_full=wanted.on_full),
             )

@@ -13,7 +13,7 @@ import msgspec
 
 from crawlfleet.model.execution import ExecutionRecord
 from crawlfleet.model.ids import TaskId
-from crawlfleet.ports.reads import TaskFilter
+from crawlfleet.ports.task_store import TaskFilter
 from crawlfleet.store import task_rows
 from crawlfleet.store.engine.migrate import migrate_sqlite
 from testkit.checker import check

@@ -9,7 +9,7 @@ import msgspec
 from crawlfleet.model.ids import schedule_text
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.schedule import Schedule
-from crawlfleet.ports.idempotency import Claim
+from crawlfleet.ports.task_store import Claim
 from crawlfleet.scheduling.schedules import ticks
 from crawlfleet.wire.schedules import ScheduleBody
 from testkit.clock import EPOCH

@@ -52,12 +52,12 @@ def lets_everybody_in(world: World) -> Iterator[None]:
 @contextmanager
 def promises_slots_twice(world: World) -> Iterator[None]:
     """The leader assumes nine slots on a node that has fewer."""
-    slots = Configure.slots
+    slots = Configure.effective_slots
 
     def nine(self: Configure, cluster: str, wanted: int | None, measured: int | None, follows_load: bool) -> int | None:
         return slots(self, cluster, wanted, measured, follows_load) or 9
 
-    with patch.object(Configure, "slots", nine):
+    with patch.object(Configure, "effective_slots", nine):
         yield
 
 

@@ -91,7 +91,7 @@ async def _furnished(site: Site, holder: str) -> FuzzedSite:
         (await site.post("/api/v1/schedules", {"task": {"task_type": "echo"}, **times})).json["id"]
         for times in ({"every_s": 1}, {"cron": "0 3 * * *", "time_zone": "Europe/Berlin", "overlap": "allow"})
     ]
-    (in_use,) = [token.id for token in await site.master.tokens.list() if token.name == "the admin"]
+    (in_use,) = [token.id for token in await site.master.tokens.list_tokens() if token.name == "the admin"]
     return FuzzedSite(
         site.url,
         site.tokens["admin"],

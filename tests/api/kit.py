@@ -146,7 +146,7 @@ class Site:
 
     async def changes(self) -> list[AuditEntry]:
         """What was noted, oldest first; without submits, which come a moment later and for many calls at once."""
-        entries = await self.master.audit.page(1_000)
+        entries = await self.master.audit.list_entries(1_000)
         return [one for one in reversed(entries) if one.action != "task.submit"]
 
     async def audited(self) -> list[tuple[str, str, str]]:
@@ -269,7 +269,7 @@ async def open_site(folder: Path, settings: ApiSettings | None = None) -> AsyncI
     loops = asyncio.create_task(master.run())
     try:
         tokens = {
-            role.word: (await master.tokens.create(role, name=f"the {role.word}", by="tests")).secret
+            role.word: (await master.tokens.create_token(role, name=f"the {role.word}", by="tests")).secret
             for role in (Role.ADMIN, Role.OPERATOR, Role.VIEWER, Role.ENROL)
         }
         await master.lead.wait_for_term()

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from crawlfleet.control.tasks.task_types import TaskTypes
-from crawlfleet.execution.crawl.frontier.follow_config import problems_of
-from crawlfleet.execution.crawl.frontier.traps import Caps
+from crawlfleet.execution.crawl.frontier.follow_config import find_follow_problems
+from crawlfleet.execution.crawl.frontier.traps import TrapLimits
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from tests.paths import ROOT
 
@@ -22,7 +22,7 @@ PARTS = ("follow", "normalise", "traps", "pagination")
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_examples_can_be_submitted(example: str) -> None:
     assert TaskTypes({"web_crawl": WebCrawl.schema}).refusal("web_crawl", example.encode()) is None
-    assert problems_of(msgspec.json.decode(example)) == []
+    assert find_follow_problems(msgspec.json.decode(example)) == []
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -36,5 +36,5 @@ def test_every_parameter_has_its_row(part: str) -> None:
 
 
 def test_caps_are_as_told() -> None:
-    for name, cap in asdict(Caps()).items():
+    for name, cap in asdict(TrapLimits()).items():
         assert re.search(rf"^\| `{name}` \| {cap:,} \|", PAGE, re.MULTILINE), name

@@ -18,8 +18,8 @@ import structlog
 
 from crawlfleet.bootstrap.brokers import is_memory
 from crawlfleet.errors import ConfigError, Unavailable
+from crawlfleet.ports.admin_store import ConfigStore
 from crawlfleet.ports.chunk_store import MARK, ChunkStore, ResultsPlace
-from crawlfleet.ports.identity import ConfigStore
 from crawlfleet.results.chunk_folder import FolderChunks
 from crawlfleet.settings.master import MasterSettings
 

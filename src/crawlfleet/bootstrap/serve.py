@@ -176,7 +176,7 @@ class MasterProcess:
     async def enrolment(self, seconds: float) -> IssuedToken:
         """Create an enrol token for one node, which expires after this span."""
         expires_at = self._clock.now() + ms(seconds)
-        return await self.master.tokens.create(
+        return await self.master.tokens.create_token(
             Role.ENROL, name="standalone", uses=1, expires_at=expires_at, by="standalone"
         )
 

@@ -104,7 +104,7 @@ class Agents:
         code = await self._run_child(number, msgspec.structs.replace(order, options=options))
         # While the store is unavailable the token stays, and ends at its expiry date.
         with contextlib.suppress(Unavailable):
-            await self._process.master.tokens.revoke(enrolment.record.id)
+            await self._process.master.tokens.revoke_token(enrolment.record.id)
         return code
 
     async def _run_child(self, number: int, order: ChildOrder) -> int:

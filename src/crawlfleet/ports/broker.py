@@ -48,34 +48,34 @@ class ReadyIndex(Protocol):
     The index treats an id as a number, and the smallest is the oldest: with negated ids it is ordered newest first.
     """
 
-    async def offer(self, ready: Mapping[LaneId, Sequence[TaskId]]) -> None:
+    async def offer_tasks(self, ready: Mapping[LaneId, Sequence[TaskId]]) -> None:
         """Add newly ready tasks. A full window keeps its oldest tasks, drops the rest and becomes deep."""
         ...
 
-    async def windows(self) -> list[Window]:
+    async def list_windows(self) -> list[Window]:
         """Return the windows that hold tasks, and those that are deep and should be refilled (head 0)."""
         ...
 
-    async def changed(self) -> list[Window]:
+    async def pop_changed_windows(self) -> list[Window]:
         """Return the windows that changed since the last call; a window that is gone is empty and not deep.
 
-        Only the leader calls this. The answer is a hint like everything here: `windows` shows what was missed.
+        Only the leader calls this. The answer is a hint like everything here: `list_windows` shows what was missed.
         """
         ...
 
-    async def take(self, wants: Mapping[LaneId, int]) -> dict[LaneId, list[TaskId]]:
+    async def pop_tasks(self, counts: Mapping[LaneId, int]) -> dict[LaneId, list[TaskId]]:
         """Remove the oldest tasks from their windows and return them."""
         ...
 
-    async def refill(self, lane: LaneId, heads: Sequence[TaskId], is_deep: bool) -> None:
+    async def refill_window(self, lane: LaneId, heads: Sequence[TaskId], is_deep: bool) -> None:
         """Replace a window by the head of its lane in the store, without the tasks that were taken meanwhile."""
         ...
 
-    async def discard(self, tasks: Sequence[tuple[LaneId, TaskId]]) -> None:
+    async def discard_tasks(self, tasks: Sequence[tuple[LaneId, TaskId]]) -> None:
         """Remove tasks that are no longer ready."""
         ...
 
-    async def drop(self, lanes: Sequence[LaneId]) -> None:
+    async def drop_windows(self, lanes: Sequence[LaneId]) -> None:
         """Remove the windows of these lanes."""
         ...
 
@@ -85,77 +85,77 @@ class ReadyIndex(Protocol):
 class Signals(Protocol):
     """Wake-ups by topic. A signal that is sent while no caller waits is kept for the next wait."""
 
-    async def wake(self, topics: Sequence[str]) -> None: ...
+    async def send_signals(self, topics: Sequence[str]) -> None: ...
 
-    async def wait(self, topic: str, timeout_s: float) -> bool:
+    async def wait_for_signal(self, topic: str, timeout_s: float) -> bool:
         """Wait for a signal: True when woken, False after the timeout. One signal wakes all callers that wait."""
         ...
 
 
-class FreedFeed(Protocol):
+class FreedSlotFeed(Protocol):
     """Slots freed on any master, for the leader's slot ledger. Bounded: reconciliation finds those that were lost."""
 
-    async def post(self, freed: Sequence[tuple[NodeId, ExecutionId]]) -> None: ...
+    async def post_slots(self, freed: Sequence[tuple[NodeId, ExecutionId]]) -> None: ...
 
-    async def take_all(self) -> list[tuple[NodeId, ExecutionId]]: ...
+    async def pop_slots(self) -> list[tuple[NodeId, ExecutionId]]: ...
 
 
-class EventFan(Protocol):
+class EventAnnouncements(Protocol):
     """The number of the newest event, for current listeners: they read the events themselves from the event log."""
 
-    async def announce(self, number: int) -> None: ...
+    async def announce_event(self, number: int) -> None: ...
 
     async def last_announced(self) -> int: ...
 
 
-class LiveBoard(Protocol):
+class NodeMeasurements(Protocol):
     """The newest measurement of each node, for the web interface and for placement scores."""
 
-    async def put(self, node: NodeId, measurement: Measurement) -> None: ...
+    async def put_measurement(self, node: NodeId, measurement: Measurement) -> None: ...
 
-    async def all(self) -> dict[NodeId, Measurement]: ...
+    async def load_measurements(self) -> dict[NodeId, Measurement]: ...
 
 
-class ProgressBoard(Protocol):
+class ExecutionProgress(Protocol):
     """The progress of running executions as their nodes last reported it, for the web interface.
 
     The board is bounded; entries of executions that have ended are displaced by new ones.
     """
 
-    async def put(self, told: Mapping[ExecutionId, bytes]) -> None:
+    async def put_progress(self, figures: Mapping[ExecutionId, bytes]) -> None:
         """Store the progress figures of executions, each as JSON."""
         ...
 
-    async def of(self, executions: Sequence[ExecutionId]) -> Mapping[ExecutionId, bytes]: ...
+    async def load_progress(self, executions: Sequence[ExecutionId]) -> Mapping[ExecutionId, bytes]: ...
 
 
 class Broker(Protocol):
     """All parts of the broker, as a master uses it."""
 
     @property
-    def ready(self) -> ReadyIndex: ...
+    def ready_index(self) -> ReadyIndex: ...
 
     @property
     def signals(self) -> Signals: ...
 
     @property
-    def freed(self) -> FreedFeed: ...
+    def freed_slots(self) -> FreedSlotFeed: ...
 
     @property
-    def events(self) -> EventFan: ...
+    def events(self) -> EventAnnouncements: ...
 
     @property
-    def board(self) -> LiveBoard: ...
+    def measurements(self) -> NodeMeasurements: ...
 
     @property
-    def progress(self) -> ProgressBoard: ...
+    def progress(self) -> ExecutionProgress: ...
 
     @property
-    def trouble(self) -> str | None:
+    def failure_reason(self) -> str | None:
         """Describe for people what is wrong with the broker; None while it works."""
         ...
 
-    async def generation(self) -> str:
+    async def load_generation(self) -> str:
         """Return a text that changes when the broker was emptied: the leader then rebuilds its content."""
         ...
 

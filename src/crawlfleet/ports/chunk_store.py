@@ -62,3 +62,14 @@ class ResultsPlace(ChunkStore, Protocol):
     async def set_mark(self, text: str, *, is_replacing: bool = False) -> None:
         """Store the mark. Of many concurrent calls one succeeds in setting it, unless the mark is to be replaced."""
         ...
+
+
+class PageNoteReader(Protocol):
+    """Reads the page notes of an execution, which crawls keep among the items of their executions."""
+
+    async def read_notes(self, task: TaskId, execution: ExecutionId, chunks: int, number: int) -> bytes:
+        """Return the notes in one of the execution's `chunks` of items, as JSON lines; none beyond the last chunk.
+
+        Raises NotFound for a chunk that is no longer kept.
+        """
+        ...

@@ -1,4 +1,4 @@
-"""Target hosts: their stored state, and which session holds which part of their budgets."""
+"""Target hosts: their stored state, which session holds which part of their budgets, and their request statistics."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 from crawlfleet.model.event import EventBatch
 from crawlfleet.model.evidence import EvidenceRow
 from crawlfleet.model.host import Host, HostLimits, HostNoteKind, HostShare
+from crawlfleet.model.host_stats import Batch, Counted
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 
@@ -100,7 +101,10 @@ class GrantChange:
 
 
 class HostStore(Protocol):
-    """Access to target hosts and to the parts of their budgets."""
+    """Access to target hosts, to the parts of their budgets, and to their request statistics over all nodes.
+
+    Batches of request statistics come in here, are folded by `CounterStore`, and are kept for a limited time.
+    """
 
     async def note_hosts(self, notes: Sequence[HostNote]) -> None: ...
 
@@ -134,6 +138,17 @@ class HostStore(Protocol):
         """Set these limits and remove all others; the note for the leader is written in the same transaction."""
         ...
 
-    async def drop_hosts(self, term: int, before: Instant, limit: int) -> int:
-        """Remove hosts without limits set by a person, and without requests, back-off or grants since `before`."""
+    async def take_figures(self, batches: Sequence[Batch], now: Instant) -> list[bool]:
+        """Store batches; returns for each whether it was new.
+
+        A batch whose key (session, number) is not above the last one of its node is ignored.
+        """
+        ...
+
+    async def host_total(self, host: str) -> Counted | None:
+        """Return the total of a host since its first request, as far back as it is stored."""
+        ...
+
+    async def host_history(self, host: str, span_s: int, since: Instant, until: Instant, limit: int) -> list[Counted]:
+        """Return the newest `limit` spans that began from `since` on and before `until`, oldest first, none empty."""
         ...

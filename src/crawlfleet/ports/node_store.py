@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from crawlfleet.model.ids import NodeId, TaskId
+from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import Cluster, Measurement, Node, NodeDescription
-from crawlfleet.model.project import Project
-from crawlfleet.model.queue import LaneId, Queue
+from crawlfleet.model.proxy_health import NodeProxies, ProxyHealth
 from crawlfleet.model.status import Health, NodeStatus
 from crawlfleet.model.task import DecideTransition, LiveTask
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.task_store import Applied
+from crawlfleet.ports.task_store import Applied, Claim
 
 
 class NewNode(NamedTuple):
@@ -69,23 +67,6 @@ class Renewed(NamedTuple):
     """Whether the session began to depart with this renewal."""
 
 
-class PlacementView(NamedTuple):
-    """The stored state that a dispatch round begins with."""
-
-    nodes: Sequence[Node]
-    clusters: Sequence[Cluster]
-    queues: Sequence[Queue]
-    projects: Sequence[Project]
-    ready_heads: Mapping[LaneId, TaskId]
-    """Oldest pending task of every lane that has one."""
-    ready_ends: Mapping[LaneId, TaskId]
-    """Newest pending task of the lanes whose queue is last in first out."""
-
-    @property
-    def paused_queues(self) -> set[str]:
-        return {queue.name for queue in self.queues if queue.is_paused}
-
-
 class HealthChange(NamedTuple):
     """A new judgement of a node's health."""
 
@@ -113,8 +94,77 @@ class LeaseRow(NamedTuple):
     lease_ms: int
 
 
+class SlotChange(NamedTuple):
+    """A change of a node's slots because of its load."""
+
+    node: NodeId
+    had: int
+    """Number of slots that the change follows."""
+    slots: int
+    reason: str
+
+
 class NodeStore(Protocol):
-    """Access to nodes, their sessions and their clusters."""
+    """Access to nodes, their slots, health and proxies, and their clusters. The rules are those of `ports.store`.
+
+    The number of slots of a node is what a person orders, and what the measured load allows.
+    """
+
+    async def nodes(self, ids: Sequence[NodeId] | None = None) -> list[Node]:
+        """Return nodes that are not removed (or those named, removed ones among them)."""
+        ...
+
+    async def hold(self, node: NodeId, drain_by: Instant | None, is_held: bool, now: Instant) -> bool:
+        """Put a node into maintenance (drain until `drain_by`) or back; False when it is unknown.
+
+        A node that is put back is judged anew: its health is unknown until it is measured again.
+        """
+        ...
+
+    async def set_slots(self, node: NodeId, slots: int | None, now: Instant, *, follows_load: bool = False) -> bool:
+        """Store a person's order: this number, or as the load allows, or neither. False when the node is unknown."""
+        ...
+
+    async def scale_slots(self, changes: Sequence[SlotChange], term: int, now: Instant) -> set[NodeId]:
+        """Set the slots that the load allows; skips a node for which a person has ordered a number meanwhile."""
+        ...
+
+    async def set_health(self, changes: Sequence[HealthChange], term: int, now: Instant) -> None:
+        """Store health judgements of nodes; one that follows another health than the stored one is ignored."""
+        ...
+
+    async def note_heartbeats(self, samples: Sequence[tuple[NodeId, bytes]], term: int, now: Instant) -> None:
+        """Store a sample of measurements for history."""
+        ...
+
+    async def heartbeat_history(
+        self, node: NodeId, since: Instant, until: Instant, limit: int
+    ) -> list[HeartbeatSample]:
+        """Return the newest `limit` samples from `since` on and before `until`, oldest first."""
+        ...
+
+    async def put_node_proxies(self, node: NodeId, proxies: Sequence[ProxyHealth], now: Instant) -> bool:
+        """Replace the node's last report on its proxies. False, and nothing is written, for a node that was removed."""
+        ...
+
+    async def node_proxies(self) -> list[NodeProxies]:
+        """Return the last report on proxies of each node that was not removed."""
+        ...
+
+    async def clusters(self) -> list[Cluster]: ...
+
+    async def put_cluster(self, cluster: Cluster, now: Instant) -> None: ...
+
+    async def drop_cluster(self, name: str, now: Instant) -> None:
+        """Remove a cluster with its configuration.
+
+        Raises NotFound, or Conflict while a node is in it or an open task names it.
+        """
+        ...
+
+
+class NodeSessionStore(Protocol):
+    """Access to the registration of nodes, their sessions and their leases."""
 
     async def register(self, node: NewNode, now: Instant) -> NodeId:
         """Register a new node, pending. The same join key again is the same node, with the new secret and description.
@@ -134,11 +184,16 @@ class NodeStore(Protocol):
         """
         ...
 
+    async def unregister(self, node: NodeId, now: Instant) -> None:
+        """Remove a node: its secret is revoked, its history is kept. Raises NotFound.
+
+        An open session can no longer be renewed: what it holds is free when its lease has ended, not before.
+        """
+        ...
+
     async def secret_hash(self, node: NodeId) -> str | None:
         """Return the hash of a node's secret; None for a node that is unknown or removed."""
         ...
-
-    async def node_by_secret(self, secret_hash: str) -> NodeId | None: ...
 
     async def node_by_device(self, device_id: str) -> NodeId | None: ...
 
@@ -180,51 +235,4 @@ class NodeStore(Protocol):
 
     async def leases(self) -> list[LeaseRow]:
         """Return the leases of the open sessions."""
-        ...
-
-    async def hold(self, node: NodeId, drain_by: Instant | None, is_held: bool, now: Instant) -> bool:
-        """Put a node into maintenance (drain until `drain_by`) or back; False when it is unknown.
-
-        A node that is put back is judged anew: its health is unknown until it is measured again.
-        """
-        ...
-
-    async def set_health(self, changes: Sequence[HealthChange], term: int, now: Instant) -> None:
-        """Store health judgements of nodes; one that follows another health than the stored one is ignored."""
-        ...
-
-    async def note_heartbeats(self, samples: Sequence[tuple[NodeId, bytes]], term: int, now: Instant) -> None:
-        """Store a sample of measurements for history."""
-        ...
-
-    async def heartbeat_history(
-        self, node: NodeId, since: Instant, until: Instant, limit: int
-    ) -> list[HeartbeatSample]:
-        """Return the newest `limit` samples from `since` on and before `until`, oldest first."""
-        ...
-
-    async def unregister(self, node: NodeId, now: Instant) -> None:
-        """Remove a node: its secret is revoked, its history is kept. Raises NotFound.
-
-        An open session can no longer be renewed: what it holds is free when its lease has ended, not before.
-        """
-        ...
-
-    async def nodes(self, ids: Sequence[NodeId] | None = None) -> list[Node]:
-        """Return nodes that are not removed (or those named, removed ones among them)."""
-        ...
-
-    async def placement_view(self) -> PlacementView:
-        """Read what the dispatcher needs once a second, in one transaction."""
-        ...
-
-    async def clusters(self) -> list[Cluster]: ...
-
-    async def put_cluster(self, cluster: Cluster, now: Instant) -> None: ...
-
-    async def drop_cluster(self, name: str, now: Instant) -> None:
-        """Remove a cluster with its configuration.
-
-        Raises NotFound, or Conflict while a node is in it or an open task names it.
-        """
         ...

@@ -1,15 +1,12 @@
-"""Projects: their shares and quotas, their use, and the assignment by hand, which checks both in one transaction.
-
-A project has a *fence*, which changes with every change of its quotas and with every assignment by hand. Only the
-leader assigns without asking the store what the project uses: it counts in its own memory, and sends with each batch
-the fences that this count is valid for.
-"""
+"""Projects: their shares and quotas, their use, and the assignment by hand, which checks both in one transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from crawlfleet.model.daily_quota import Amounts, Day, Slice, Want
+from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.project import Project, Use
 from crawlfleet.model.refusal import Refusal
@@ -27,7 +24,17 @@ class ProjectUse(NamedTuple):
 
 
 class ProjectStore(Protocol):
-    """Access to projects and their use."""
+    """Access to projects and their use, to their daily quotas and quota slices.
+
+    A project has a *fence*, which changes with every change of its quotas and with every assignment by hand. Only the
+    leader assigns without asking the store what the project uses: it counts in its own memory, and sends with each
+    batch the fences that this count is valid for.
+
+    The daily quotas are how much of a project's day is granted to executions. At no instant does the amount that is
+    granted and not returned exceed the quota. The amount that an execution did not use is returned with the outcome
+    that reports it, in the transaction that accepts the outcome; an execution that dies without an outcome keeps all it
+    was granted.
+    """
 
     async def projects(self) -> list[Project]:
         """Return the projects that were configured, by name."""
@@ -64,4 +71,22 @@ class ProjectStore(Protocol):
         self, item: Assignment, project: str, refuses: Callable[[Project, Use], Refusal | None], now: Instant
     ) -> Applied:
         """Assign like `assign`, if the project's quotas allow it by its use in this transaction; sets a new fence."""
+        ...
+
+    async def grant_slices(self, wants: Sequence[Want], now: Instant) -> list[Slice | None]:
+        """Grant quota slices: one answer per request, in order; None if it is not the live execution on its node.
+
+        A request under a number that was granted before gets the same answer as then, and is granted nothing more.
+        """
+        ...
+
+    async def day_uses(self, projects: Sequence[str], day: Day) -> dict[str, Amounts]:
+        """Return, for each of these projects, the amount granted of the day that was not returned."""
+        ...
+
+    async def parked_with_room(self, now: Instant, limit: int) -> list[TaskId]:
+        """Find tasks parked for a day of which something is left by now, no more of them than that suffices for.
+
+        That happens when the quota was raised, or when an execution returned what it did not use.
+        """
         ...

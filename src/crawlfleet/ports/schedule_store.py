@@ -11,9 +11,8 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.queue import LaneId
 from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.schedule import Plan, Schedule, Tick
-from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.record_page import RecordPage
-from crawlfleet.ports.task_store import Accepted, Applied, NewTask
+from crawlfleet.ports.task_store import Accepted, Applied, Claim, NewTask
 
 
 class ScheduleFilter(NamedTuple):

@@ -11,60 +11,44 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from crawlfleet.ports.cookie_store import CookieStore
-from crawlfleet.ports.crawl_store import CrawlStore
-from crawlfleet.ports.daily_quota_store import DailyStore
-from crawlfleet.ports.event_store import EventStore
-from crawlfleet.ports.evidence import EvidenceStore
-from crawlfleet.ports.flow_store import FlowStore
-from crawlfleet.ports.group_store import GroupStore
-from crawlfleet.ports.host_stats_store import HostFigureStore
+from crawlfleet.ports.admin_store import AccessStore, ConfigStore
+from crawlfleet.ports.composite_store import CrawlStore, FlowStore, GroupStore, ProductStore
+from crawlfleet.ports.event_store import EventStore, EvidenceStore
 from crawlfleet.ports.host_store import HostStore
-from crawlfleet.ports.identity import AuditStore, ConfigStore, TokenStore, TypeStore
-from crawlfleet.ports.lane_upkeep import LaneUpkeep
-from crawlfleet.ports.leadership import Leadership
-from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.ports.parking import ParkingStore
-from crawlfleet.ports.preemptions import Preemptions
-from crawlfleet.ports.product_store import ProductStore
+from crawlfleet.ports.leadership_store import LeadershipStore
+from crawlfleet.ports.maintenance_store import CounterStore, RetentionStore
+from crawlfleet.ports.node_store import NodeSessionStore, NodeStore
 from crawlfleet.ports.project_store import ProjectStore
-from crawlfleet.ports.proxy_store import ProxyStore
-from crawlfleet.ports.reads import Reads
-from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.queue_store import PreemptionStore, QueueStore, ReadyTaskStore
 from crawlfleet.ports.schedule_store import ScheduleStore
-from crawlfleet.ports.slots import SlotStore
-from crawlfleet.ports.task_store import TaskStore
-from crawlfleet.ports.upkeep import Upkeep
+from crawlfleet.ports.task_store import TaskReadStore, TaskStore
+
+
+class PlacementStore(TaskStore, ReadyTaskStore, PreemptionStore, NodeStore, NodeSessionStore, ProjectStore, Protocol):
+    """The part for the placement of tasks on nodes, for its loops, its views of the cluster and its explanations."""
+
+
+class NodeCallStore(TaskStore, NodeStore, NodeSessionStore, HostStore, ProjectStore, Protocol):
+    """The part for the calls of nodes: register, open a session, sync, heartbeat."""
+
+
+class CompositeStore(TaskStore, TaskReadStore, GroupStore, FlowStore, CrawlStore, ProductStore, Protocol):
+    """The part for groups, flows, crawls and products, with the tasks that they consist of or come from."""
 
 
 class Store(
-    TaskStore,
-    ReadyTasks,
-    NodeStore,
-    Leadership,
-    EventStore,
-    Upkeep,
-    Reads,
-    TokenStore,
-    AuditStore,
-    TypeStore,
-    ConfigStore,
-    ProjectStore,
-    GroupStore,
-    EvidenceStore,
-    FlowStore,
+    PlacementStore,
+    NodeCallStore,
+    CompositeStore,
+    QueueStore,
     ScheduleStore,
-    Preemptions,
-    SlotStore,
-    HostStore,
-    ParkingStore,
-    DailyStore,
-    CrawlStore,
-    HostFigureStore,
-    ProductStore,
-    CookieStore,
-    ProxyStore,
-    LaneUpkeep,
+    EventStore,
+    EvidenceStore,
+    LeadershipStore,
+    RetentionStore,
+    CounterStore,
+    AccessStore,
+    ConfigStore,
     Protocol,
 ):
     """The whole store. Services ask for the part they use."""

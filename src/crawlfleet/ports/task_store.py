@@ -1,4 +1,4 @@
-"""The store of tasks and their transitions: add, assign, complete, change. The rules are those of `ports.store`."""
+"""Tasks and their transitions, the idempotency keys of requests, and the reading of stored tasks."""
 
 from __future__ import annotations
 
@@ -6,15 +6,61 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from crawlfleet.model.execution import Outcome
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model.crawl import CrawlLimits, CrawlUrl
+from crawlfleet.model.execution import ExecutionRecord, Outcome
+from crawlfleet.model.group import GroupKind
 from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.queue import Lane, LaneId
 from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.model.task import DecideTransition, LiveTask
-from crawlfleet.ports.group_store import NewGroup
-from crawlfleet.ports.idempotency import Claim
+from crawlfleet.model.task import DeadLetter, DeadLetterGroup, DecideTransition, LiveTask, TaskRecord
+from crawlfleet.ports.record_page import RecordPage
+
+
+class Claim(NamedTuple):
+    """An idempotency key with the hash of its request: the first answer under it is kept and given again.
+
+    A request that is repeated under its key changes nothing a second time.
+    """
+
+    scope: str
+    key: str
+    body_hash: bytes
+    expires_at: Instant
+    """Instant until which the key and its answer are kept."""
+
+
+class IdempotencyMismatch(InvalidInput):
+    """Raised for a known idempotency key that comes with another body."""
+
+    code = "idempotency_mismatch"
+
+    def __init__(self) -> None:
+        super().__init__("this idempotency key was used with another body", field="Idempotency-Key")
+
+
+class NewCrawl(NamedTuple):
+    """A crawl over many nodes that is to be started."""
+
+    limits: CrawlLimits
+    seeds: Sequence[CrawlUrl]
+
+
+class NewGroup(NamedTuple):
+    """A group that is to be made."""
+
+    id: GroupId
+    project: str
+    name: str | None = None
+    kind: GroupKind = GroupKind.GROUP
+    is_closed: bool = False
+    """Whether no further members may be added."""
+    spec: bytes | None = None
+    """Specification of a group that was made from one task, as JSON."""
+    crawl: NewCrawl | None = None
+    """The crawl over many nodes whose members the group holds."""
 
 
 class NewTask(NamedTuple):
@@ -117,7 +163,7 @@ class Delivery(NamedTuple):
 
 
 class TaskStore(Protocol):
-    """Access to tasks and their transitions."""
+    """Access to tasks and their transitions: add, assign, complete, change. The rules are those of `ports.store`."""
 
     async def ensure_lanes(self, lanes: Sequence[Lane]) -> None:
         """Store the lanes, so that tasks can be added to them within `LANE_FRESH_S`.
@@ -125,6 +171,8 @@ class TaskStore(Protocol):
         Doing it again changes nothing else.
         """
         ...
+
+    async def lanes(self, ids: Sequence[LaneId]) -> list[Lane]: ...
 
     async def add(self, submissions: Sequence[Submission], now: Instant) -> Added:
         """Store new tasks: pending, or waiting for a time or for parents.
@@ -179,3 +227,73 @@ class TaskStore(Protocol):
     async def drop(self, tasks: Sequence[TaskId], now: Instant) -> Applied:
         """Remove final tasks with their executions and dead letters; NOT_FINAL for others."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFilter:
+    """The conditions of a list of tasks."""
+
+    statuses: tuple[TaskStatus, ...] = ()
+    project: str | None = None
+    workflow: str | None = None
+    task_type: str | None = None
+    queue: str | None = None
+    node: NodeId | None = None
+    name_prefix: str | None = None
+    group: GroupId | None = None
+
+
+class TaskPage(NamedTuple):
+    """A page of a list of tasks."""
+
+    tasks: Sequence[TaskRecord]
+    before: TaskId | None
+    """Cursor of the next page; None at the end."""
+    searched_to: TaskId | None = None
+    """Id at which a search stopped though there is more: a page costs a bounded number of rows, however rare its
+    matches."""
+
+
+class TaskReadStore(Protocol):
+    """Read access for people to stored tasks by filter, their executions, and dead letters.
+
+    Pages are newest first; the cursor is the last id seen.
+    """
+
+    async def tasks(self, ids: Sequence[TaskId], *, with_parameters: bool = True) -> dict[TaskId, TaskRecord]: ...
+
+    async def list_tasks(self, where: TaskFilter, limit: int, before: TaskId | None = None) -> list[TaskRecord]: ...
+
+    async def find_tasks(
+        self,
+        where: TaskFilter,
+        limit: int,
+        before: TaskId | None = None,
+        text: str | None = None,
+        *,
+        with_parameters: bool = False,
+    ) -> TaskPage:
+        """Return a page that costs a bounded number of rows and bytes.
+
+        `text` is the beginning of an id or of a name, or a part of the host of a URL in the parameters. Records have
+        their parameters only `with_parameters`.
+        """
+        ...
+
+    async def executions(self, task: TaskId) -> list[ExecutionRecord]:
+        """Return the last hundred executions of a task, oldest first."""
+        ...
+
+    async def execution_page(self, task: TaskId, limit: int, after: ExecutionId = 0) -> RecordPage[ExecutionRecord]:
+        """Return a page of the executions of a task, oldest first."""
+        ...
+
+    async def parents(self, task: TaskId) -> dict[TaskId, TaskStatus | None]:
+        """Return the parents that a waiting task still waits for, with their status."""
+        ...
+
+    async def dead_letters(
+        self, limit: int, before: TaskId | None = None, cause: str | None = None, project: str | None = None
+    ) -> list[DeadLetter]: ...
+
+    async def dead_letter_groups(self, project: str | None = None) -> list[DeadLetterGroup]: ...

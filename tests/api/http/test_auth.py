@@ -74,9 +74,9 @@ async def test_a_viewer_sees_and_changes_nothing(site: Site) -> None:
 
 
 async def test_a_revoked_token_is_refused(site: Site) -> None:
-    records = {record.name: record for record in await site.master.tokens.list()}
+    records = {record.name: record for record in await site.master.tokens.list_tokens()}
     assert (await site.get("/api/v1/tasks", role="viewer")).status == 200
-    await site.master.tokens.revoke(records["the viewer"].id)
+    await site.master.tokens.revoke_token(records["the viewer"].id)
     assert (await site.get("/api/v1/tasks", role="viewer")).status == 401
 
 
@@ -98,7 +98,7 @@ async def test_too_many_wrong_tokens_are_written_down_once(tmp_path: Path) -> No
         for count in range(8):
             await site.get("/api/v1/tasks", token=f"{count:064x}")
             assert len(await site.audited()) == (count >= 4)
-        (entry,) = await site.master.audit.page()
+        (entry,) = await site.master.audit.list_entries()
         assert (entry.role, entry.action, entry.address) == (None, "token.refused", "127.0.0.1")
         assert entry.details == {"attempts": 5}
 

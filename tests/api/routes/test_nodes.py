@@ -144,7 +144,7 @@ async def test_an_idempotency_key_stands_in_for_a_join_key_of_the_same_token(sit
 
 
 async def test_an_enrol_token_is_good_for_so_many_nodes(site: Site) -> None:
-    issued = await site.master.tokens.create(Role.ENROL, name="two", by="tests", uses=2)
+    issued = await site.master.tokens.create_token(Role.ENROL, name="two", by="tests", uses=2)
     bad = await site.post("/api/v1/nodes:register", {"name": ""}, token=issued.secret)
     assert bad.status == 422, "which costs nothing"
     for name in ("a", "b"):
@@ -155,7 +155,7 @@ async def test_an_enrol_token_is_good_for_so_many_nodes(site: Site) -> None:
 
 
 async def test_a_used_up_enrol_token_repeats_a_registration_whose_answer_was_lost(site: Site) -> None:
-    token = (await site.master.tokens.create(Role.ENROL, name="one", by="tests", uses=1)).secret
+    token = (await site.master.tokens.create_token(Role.ENROL, name="one", by="tests", uses=1)).secret
     body = {"name": "a", "join_key": "mine", "task_types": ECHO, "slots": 2}
     lost, again, once_more = [await site.post("/api/v1/nodes:register", body, token=token) for _ in range(3)]
     assert [one.status for one in (lost, again, once_more)] == [201, 201, 201]
@@ -173,7 +173,7 @@ async def test_a_used_up_enrol_token_repeats_a_registration_whose_answer_was_los
 
 async def test_a_registration_that_is_refused_spends_nothing_and_teaches_nothing(site: Site) -> None:
     await RemoteNode.join(site, device_id="worker-001")
-    token = (await site.master.tokens.create(Role.ENROL, name="one", by="tests", uses=1)).secret
+    token = (await site.master.tokens.create_token(Role.ENROL, name="one", by="tests", uses=1)).secret
     body = {"name": "a", "device_id": "worker-001", "task_types": {"novel": {}}}
     assert (await site.post("/api/v1/nodes:register", body, token=token)).told[:2] == (409, "conflict")
     assert "novel" not in {one["name"] for one in (await site.get("/api/v1/task-types")).json["task_types"]}
@@ -217,7 +217,7 @@ async def test_a_node_registers_only_itself(site: Site) -> None:
 
 async def test_an_expired_enrol_token_lets_nobody_in(site: Site) -> None:
     now = site.master.clock.now()
-    issued = await site.master.tokens.create(Role.ENROL, name="soon", by="tests", expires_at=now + 200)
+    issued = await site.master.tokens.create_token(Role.ENROL, name="soon", by="tests", expires_at=now + 200)
 
     async def is_refused() -> bool:
         return (await site.post("/api/v1/nodes:register", {"name": "a"}, token=issued.secret)).status == 401

@@ -42,7 +42,7 @@ class Agent:
         return identity
 
     async def enrolment(self, uses: int = 1) -> str:
-        return (await self.site.master.tokens.create(Role.ENROL, name="e", by="tests", uses=uses)).secret
+        return (await self.site.master.tokens.create_token(Role.ENROL, name="e", by="tests", uses=uses)).secret
 
     async def region(self, identity: Identity) -> str:
         """As the master knows it; asked for with the secret that the node keeps."""
@@ -51,7 +51,7 @@ class Agent:
         return str(answer.json["region"])
 
     async def uses_left(self) -> list[int | None]:
-        return [token.uses_left for token in await self.site.master.tokens.list() if token.name == "e"]
+        return [token.uses_left for token in await self.site.master.tokens.list_tokens() if token.name == "e"]
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ from crawlfleet.model.execution import End, Failure, Outcome, ParkRequest
 from crawlfleet.model.ids import GroupId, NodeId, TaskId
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, NodeStatus, Recall, TaskStatus
 from crawlfleet.model.task import LiveTask, RetryPolicy
-from crawlfleet.ports.group_store import NewGroup
 from crawlfleet.ports.node_store import Renewal
 from crawlfleet.ports.store import Store
-from crawlfleet.ports.task_store import Assignment, Submission
+from crawlfleet.ports.task_store import Assignment, NewGroup, Submission
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store import schema
 from testkit.factories import Dump, Kit

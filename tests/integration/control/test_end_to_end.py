@@ -23,7 +23,7 @@ from crawlfleet.model.instants import to_text
 from crawlfleet.model.node import Cluster, NodeDescription
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, NodeStatus, TaskStatus
 from crawlfleet.ports.clock import SystemClock
-from crawlfleet.ports.reads import TaskFilter
+from crawlfleet.ports.task_store import TaskFilter
 from crawlfleet.store.store import SqlStore
 from crawlfleet.wire.sync import AssignmentBody, MeasurementBody, OpenDown, OpenUp, OutcomeBody, SyncDown, SyncUp
 from testkit.patience import PATIENCE_S
@@ -274,7 +274,7 @@ async def test_a_task_can_say_why_it_is_where_it_is(installation: Installation) 
     assert cause == "time"
     assert sentence.startswith(f"starts at {later}, in ")
 
-    await master.pause.pause("quiet")
+    await master.pause.pause_queue("quiet")
     (paused,) = await one.submit(echo(queue="quiet"))
     assert await one.why(paused) == ("queue_paused", "the queue quiet is paused")
 
@@ -290,7 +290,7 @@ async def test_a_task_can_say_why_it_is_where_it_is(installation: Installation) 
     assert sentence.startswith("failed once")
     assert "is tried again at " in sentence
 
-    await master.pause.resume("quiet")
+    await master.pause.resume_queue("quiet")
     one.echo.let_go.set()
     await one.until(lambda: one.are(_S.COMPLETED, first, behind, child, paused))
     left = await one.store.list_tasks(TaskFilter(), EVERYTHING)

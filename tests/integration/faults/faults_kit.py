@@ -21,9 +21,8 @@ from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.model.task import LiveTask, TaskRecord
 from crawlfleet.ports.broker import Broker
-from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.ports.store import Store
-from crawlfleet.ports.task_store import Accepted, SubmissionAnswer
+from crawlfleet.ports.task_store import Accepted, SubmissionAnswer, TaskFilter
 from crawlfleet.store import schema, task_rows
 from crawlfleet.store.store import SqlStore
 from crawlfleet.wire.sync import AssignmentBody, OpenDown, OpenUp, OutcomeBody, StartBody, SyncDown, SyncUp, SyncVerdict
@@ -204,7 +203,7 @@ class Fleet:
     def new_broker(self) -> MemoryBroker:
         broker = MemoryBroker()
         # What it remembers for some seconds it forgets by the clock in the hand.
-        broker.ready = MemoryReadyIndex(self._window, 100 * self._window, self.clock.monotonic)
+        broker.ready_index = MemoryReadyIndex(self._window, 100 * self._window, self.clock.monotonic)
         return broker
 
     async def lead(self, master: Master | None = None) -> int:

@@ -192,7 +192,7 @@ def store_between(store: Store, around: Around) -> Store:
 
 def broker_between(broker: Broker, around: Around) -> Broker:
     between = Between(broker, around)
-    for part in ("ready", "signals", "freed", "events", "board"):
+    for part in ("ready_index", "signals", "freed_slots", "events", "measurements"):
         setattr(between, part, Between(getattr(broker, part), around))
     return cast("Broker", between)
 

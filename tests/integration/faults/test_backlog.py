@@ -46,7 +46,7 @@ class Backlog:
 
     async def submit(self) -> None:
         broker = self.fleet.new_broker()
-        broker.ready = self.index
+        broker.ready_index = self.index
         await self.fleet.start(store_between(self.fleet.store, self.placements), broker)
         for number in range(self.total // self.batch):
             bodies = [echo(project_id=f"project {number % self.lanes}")] * self.batch

@@ -16,8 +16,8 @@ from crawlfleet.model.flow import FlowStatus, StepKey
 from crawlfleet.model.group import GroupKind
 from crawlfleet.model.ids import GroupId, TaskId
 from crawlfleet.model.status import ErrorClass, TaskStatus
-from crawlfleet.ports.flow_store import StepRecord
-from crawlfleet.ports.idempotency import Claim
+from crawlfleet.ports.composite_store import StepRecord
+from crawlfleet.ports.task_store import Claim
 from tests.integration.faults.faults_crashes import NOWHERE
 from tests.integration.faults.faults_kit import PlayedNode, echo
 from tests.integration.faults.faults_stores import Stores

@@ -334,7 +334,9 @@ async def test_a_new_leader_keeps_the_judgement_and_its_reasons(play: Play) -> N
 async def test_thresholds_are_the_clusters_configuration(play: Play) -> None:
     node, _ = await play.node(), await play.node()
     fleet = play.fleet
-    await fleet.master.configure.put("default", {"health_memory_unhealthy": None, "health_memory_degraded": 0.2}, "me")
+    await fleet.master.configure.put_config(
+        "default", {"health_memory_unhealthy": None, "health_memory_degraded": 0.2}, "me"
+    )
     for _ in range(20):
         await play.turn(completes)
     assert await play.healths() == [Health.DEGRADED, Health.DEGRADED]

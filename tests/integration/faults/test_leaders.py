@@ -19,8 +19,8 @@ from crawlfleet.model.execution import End
 from crawlfleet.model.host_stats import Batch, nothing
 from crawlfleet.model.product import Product
 from crawlfleet.model.status import ErrorClass, Health, TaskStatus
+from crawlfleet.ports.composite_store import ProductBatch
 from crawlfleet.ports.node_store import HealthChange
-from crawlfleet.ports.product_store import ProductBatch
 from crawlfleet.wire.sync import HostWantBody, MeasurementBody
 from testkit.patience import PATIENCE_S
 from tests.integration.faults.faults_kit import Fleet
@@ -160,7 +160,7 @@ async def a_node_without_room(fleet: Fleet) -> None:
 
 
 async def an_overloaded_node(fleet: Fleet) -> None:
-    await fleet.master.configure.put("default", {"concurrency": "auto"}, "somebody")
+    await fleet.master.configure.put_config("default", {"concurrency": "auto"}, "somebody")
     node = await fleet.node(lease_ms=3_600_000)
     await fleet.master.sync.sync(node.next_up(measurement=MeasurementBody(memory=0.99)))
     await fleet.master.scaler.run_once(fleet.clock.now())

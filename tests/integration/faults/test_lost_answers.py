@@ -27,7 +27,7 @@ async def until(is_true: Callable[[], bool]) -> None:
 
 async def parked(fleet: Fleet, node: PlayedNode, wait_ms: int = 2_000) -> asyncio.Task[SyncDown]:
     # A wake-up that nobody waited for is kept for the next one: not for this.
-    await fleet.master.broker.signals.wait(node_topic(node.id), 0)
+    await fleet.master.broker.signals.wait_for_signal(node_topic(node.id), 0)
     call = asyncio.create_task(fleet.master.sync.sync(node.next_up(wait_ms=wait_ms)))
     await until(lambda: node.id in fleet.master.sync._pending_polls)
     return call

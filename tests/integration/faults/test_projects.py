@@ -28,7 +28,7 @@ ASSIGNED, PENDING = TaskStatus.ASSIGNED, TaskStatus.PENDING
 
 
 async def set_quotas(fleet: Fleet, project: str, **fields: Any) -> Project:
-    return await fleet.master.projects.change(project, lambda have: replace(have, **fields))
+    return await fleet.master.projects.change_project(project, lambda have: replace(have, **fields))
 
 
 async def held(fleet: Fleet, project: str) -> int:
@@ -159,12 +159,12 @@ async def test_hands_keep_the_quota_and_the_leader_counts_them(fleet: Fleet) -> 
     node = await fleet.node(slots=100)
     await set_quotas(fleet, "p", quotas=Quotas(running=3))
     tasks = await fleet.tasks(10, project_id="p")
-    await fleet.master.pause.pause("default")
+    await fleet.master.pause.pause_queue("default")
     assert [await fleet.master.assign.assign(task, node.id) for task in tasks[:3]] == [None] * 3
     refused = await fleet.master.assign.assign(tasks[3], node.id)
     assert isinstance(refused, Refusal)
     assert (refused.code, refused.detail) == (Code.OVER_QUOTA, "quota 'running' of project p: 3 of 3 in use")
-    await fleet.master.pause.resume("default")
+    await fleet.master.pause.resume_queue("default")
     await fleet.dispatch()
     assert await held(fleet, "p") == 3
 

@@ -12,8 +12,8 @@ import pytest
 
 from crawlfleet.errors import ReadTooLong
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.ports.schedule_store import ScheduleFilter
+from crawlfleet.ports.task_store import TaskFilter
 from crawlfleet.store.engine.migrate import migrate_postgres, migrate_sqlite
 from crawlfleet.store.engine.postgres.engine import PostgresEngine
 from crawlfleet.store.engine.sqlalchemy_query import BROWSERS, QueryEngine

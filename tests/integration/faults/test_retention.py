@@ -12,7 +12,7 @@ from crawlfleet.control.loops.pruner import Pruner, Retention
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.queue import Lane
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.ports.lane_upkeep import LANE_SWEEP_EVERY_S
+from crawlfleet.ports.maintenance_store import LANE_SWEEP_EVERY_S
 from crawlfleet.results.chunk_folder import FolderChunks
 from tests.integration.faults.faults_kit import Fleet
 

@@ -116,7 +116,7 @@ async def test_a_held_tick_fires_when_the_task_before_it_has_ended(fleet: Fleet)
 
 async def test_what_a_full_queue_cannot_take_is_told(fleet: Fleet) -> None:
     schedule = await new_schedule(fleet)
-    await fleet.master.configure.put("default", {"max_waiting": 0}, "somebody")
+    await fleet.master.configure.put_config("default", {"max_waiting": 0}, "somebody")
     fleet.clock.advance(60)
     await fire(fleet)
     ((_, tick),) = (await ticks_of(fleet, schedule)).items()

@@ -18,11 +18,9 @@ from crawlfleet.model.crawl import CrawlCounts, CrawlLimits, CrawlUrl
 from crawlfleet.model.group import GroupKind
 from crawlfleet.model.ids import ExecutionId, GroupId
 from crawlfleet.model.task import RetryPolicy
-from crawlfleet.ports.crawl_store import Asking, ChunkReport, Exchanged, NewCrawl
-from crawlfleet.ports.group_store import NewGroup
-from crawlfleet.ports.idempotency import Claim
+from crawlfleet.ports.composite_store import Asking, ChunkReport, Exchanged
 from crawlfleet.ports.store import Store
-from crawlfleet.ports.task_store import Submission
+from crawlfleet.ports.task_store import Claim, NewCrawl, NewGroup, Submission
 from testkit.factories import Kit, Run
 from tests.integration.faults.faults_crashes import NOWHERE, Failpoints, Point, bury
 from tests.integration.faults.faults_stores import Stores

@@ -12,8 +12,7 @@ from crawlfleet.model.execution import End
 from crawlfleet.model.ids import ExecutionId, TaskId, task_text
 from crawlfleet.model.refusal import Code
 from crawlfleet.model.status import ErrorClass, NodeStatus, TaskStatus
-from crawlfleet.ports.reads import TaskFilter
-from crawlfleet.ports.task_store import SubmissionAnswer
+from crawlfleet.ports.task_store import SubmissionAnswer, TaskFilter
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store.store import SqlStore
 from crawlfleet.wire.sync import SyncVerdict

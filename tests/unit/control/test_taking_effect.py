@@ -121,7 +121,7 @@ class Installation:
         return [len(held[node.id]) for node in nodes]
 
     async def configure(self, cluster: str = "default", **values: Any) -> None:
-        await self.master.configure.put(cluster, values, by="ann")
+        await self.master.configure.put_config(cluster, values, by="ann")
 
 
 async def begin(kit: Kit, store: Any = None, **more: Any) -> Installation:
@@ -173,7 +173,7 @@ async def test_a_leaving_node_is_not_ordered_to_stop_what_it_runs(one: Installat
     down = await node.sync(held=[assignment.execution], is_departing=True)
     assert (down.drain_ms, down.stops, down.recalls) == (None, [], [])
     # A signal that comes before its wait is kept: the call is parked, and woken.
-    await one.master.broker.signals.wake([node_topic(node.id)])
+    await one.master.broker.signals.send_signals([node_topic(node.id)])
     down = await node.sync(held=[assignment.execution], is_departing=True, wait_ms=2_000)
     assert (down.drain_ms, down.stops, down.recalls) == (None, [], [])
     await one.master.drain.drain(node.id, 60)
@@ -227,9 +227,9 @@ async def test_nothing_of_a_paused_queue_is_placed_once_that_was_answered(one: I
     await one.submit()
     assert await one.dispatch() == 1
     await one.submit(3, queue="slow")
-    await one.master.pause.pause("slow")
+    await one.master.pause.pause_queue("slow")
     assert await one.dispatch() == 0
-    await one.master.pause.resume("slow")
+    await one.master.pause.resume_queue("slow")
     assert await one.dispatch() == 3
     assert await one.holds(node) == [4]
 
@@ -241,7 +241,7 @@ async def test_a_pause_is_answered_when_what_was_chosen_before_is_assigned(kit: 
     await one.submit(3, queue="slow")
     placing = asyncio.create_task(one.dispatch())
     await held.is_asked.wait()
-    pausing = asyncio.create_task(one.master.pause.pause("slow"))
+    pausing = asyncio.create_task(one.master.pause.pause_queue("slow"))
     while "slow" not in await kit.store.paused_queues():  # noqa: ASYNC110
         await asyncio.sleep(0)
     assert not pausing.done()
@@ -256,7 +256,7 @@ async def test_a_look_that_failed_is_made_good_by_the_next_pass(kit: Kit) -> Non
     await one.online()
     await one.dispatch()
     await one.submit(1, queue="slow")
-    await one.master.pause.pause("slow")
+    await one.master.pause.pause_queue("slow")
     is_away = True
     view = kit.store.placement_view
 

@@ -158,7 +158,7 @@ def test_a_shared_broker_outlives_who_waits_in_it() -> None:
         heard: list[tuple[str, bool, float]] = []
 
         async def listen(name: str) -> None:
-            woken = await broker.signals.wait("leader", 100)
+            woken = await broker.signals.wait_for_signal("leader", 100)
             heard.append((name, woken, running_loop().time()))
 
         for process in (dead, paused, live):
@@ -166,7 +166,7 @@ def test_a_shared_broker_outlives_who_waits_in_it() -> None:
         await asyncio.sleep(1)
         dead.kill()
         paused.pause()
-        await broker.signals.wake(["leader"])
+        await broker.signals.send_signals(["leader"])
         await asyncio.sleep(4)
         paused.resume()
         await asyncio.sleep(200)

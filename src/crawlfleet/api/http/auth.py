@@ -118,7 +118,7 @@ class Gate:
         secret = _bearer(scope)
         proof = (address, secret_hash := hash_secret(secret))
         is_proven = proof in self._proven
-        if is_proven and (known := self._services.tokens.trusted(secret_hash)) is not None:
+        if is_proven and (known := self._services.tokens.find_trusted(secret_hash)) is not None:
             _identify_connection(scope)
             return RequestIdentity(known, address, secret)
         if not is_proven and (wait_s := self._attempts.wait_s(address)):
@@ -137,7 +137,9 @@ class Gate:
     async def _note_limit(self, address: str) -> None:
         # One entry for all attempts: a caller that guesses must not fill the disk, nor find out that it is full.
         with contextlib.suppress(Unavailable):
-            await self._services.audit.note(None, address, "token.refused", address, {"attempts": self._attempts.limit})
+            await self._services.audit.write_entry(
+                None, address, "token.refused", address, {"attempts": self._attempts.limit}
+            )
 
     async def note_refused(self, identity: RequestIdentity, scope: Scope) -> None:
         """Write an audit entry, at most once a minute, for an identified caller that tried what its role does not
@@ -146,7 +148,9 @@ class Gate:
         if self._refused.is_news(f"{who.token}:{who.node}"):
             with contextlib.suppress(Unavailable):
                 target = f"{scope['method']} {scope['path']}"[:_TARGET_CHARS]
-                await self._services.audit.note(who, identity.address, "role.refused", target, {"role": who.role.word})
+                await self._services.audit.write_entry(
+                    who, identity.address, "role.refused", target, {"role": who.role.word}
+                )
 
     def _is_allowed(self, address: str) -> bool:
         try:
@@ -222,7 +226,7 @@ async def audited(
     request: Request, principal: Principal, action: str, target: str, details: Mapping[str, Any] | None = None
 ) -> None:
     """Write an audit entry for a change by a person, once it has happened."""
-    await services_of(request).audit.note(principal, address_of(request), action, target, dict(details or {}))
+    await services_of(request).audit.write_entry(principal, address_of(request), action, target, dict(details or {}))
 
 
 def _is_joining(scope: Scope) -> bool:

@@ -12,7 +12,7 @@ from crawlfleet.api.http.parameters import Body, Text
 from crawlfleet.model import limits
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.principal import Principal
-from crawlfleet.ports.idempotency import Claim
+from crawlfleet.ports.task_store import Claim
 
 IdempotencyKey = Annotated[
     Text | None,

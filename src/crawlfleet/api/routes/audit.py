@@ -50,7 +50,7 @@ async def page(
     services: TheServices, limit: Limit = PAGE_USUAL, before: Before = None, _: Principal = allow(Role.ADMIN)
 ) -> Response:
     """Newest first."""
-    entries = await services.audit.page(limit, before)
+    entries = await services.audit.list_entries(limit, before)
     following = entries[-1].id if len(entries) == limit else None
     return reply(AuditPage([_view(entry) for entry in entries], following))
 

@@ -27,7 +27,7 @@ from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.node import Cluster
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.status import ClusterStatus
-from crawlfleet.ports.identity import ClusterConfig
+from crawlfleet.ports.admin_store import ClusterConfig
 
 router = APIRouter(prefix=PREFIX, tags=["clusters"])
 
@@ -133,7 +133,7 @@ structs = (SlotsView, ClusterView, ClusterList, UsageView, FullConfigView, Confi
 
 @router.get("/clusters", responses={200: shows(ClusterList)})
 async def list_clusters(services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
-    return reply(ClusterList([_view(report) for report in await services.clusters.reports()]))
+    return reply(ClusterList([_view(report) for report in await services.clusters.list_reports()]))
 
 
 @router.get("/clusters/{cluster}", responses={200: shows(ClusterView)})
@@ -160,7 +160,7 @@ async def put(
             body.project if "project" in changes else have.project,
         )
 
-    await services.clusters.change(cluster, change)
+    await services.clusters.change_cluster(cluster, change)
     await audited(request, principal, "cluster.put", cluster, changes)
     return reply(_view(await _report(services, cluster)))
 
@@ -171,7 +171,7 @@ async def remove(
 ) -> Response:
     """With its configuration and the history of it. Refused while a node is in it or an open task names it; `default`
     stays always."""
-    await services.clusters.remove(cluster)
+    await services.clusters.remove_cluster(cluster)
     await audited(request, principal, "cluster.remove", cluster)
     return nothing()
 
@@ -202,7 +202,7 @@ async def usage(cluster: ClusterInPath, services: TheServices, _: Principal = al
 @router.get("/clusters/{cluster}/config", responses={200: shows(FullConfigView, ETag="Its version.")})
 async def config(cluster: ClusterInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """What the cluster has of its own, and what applies with the defaults."""
-    return await _configured(services, await services.configure.get(cluster))
+    return await _configured(services, await services.configure.load_own_config(cluster))
 
 
 @router.put("/clusters/{cluster}/config", responses={200: shows(FullConfigView, ETag="Its version.")})
@@ -218,7 +218,7 @@ async def put_config(
     expected = body.expected_version if if_match is None else _version(if_match)
     if expected is not None and body.expected_version not in (None, expected):
         raise InvalidInput("not the version of If-Match", field="expected_version")
-    done = await services.clusters.configure(cluster, body.values, principal, expected)
+    done = await services.clusters.configure_cluster(cluster, body.values, principal, expected)
     details = {"version": done.version, "values": dict(done.values)}
     await audited(request, principal, "cluster.configure", cluster, details)
     return await _configured(services, done)
@@ -229,19 +229,19 @@ async def history(
     cluster: ClusterInPath, services: TheServices, limit: Limit = PAGE_USUAL, _: Principal = allow(Role.VIEWER)
 ) -> Response:
     """Every version there was, newest first, with who made it."""
-    found = await services.configure.history(cluster, limit)
+    found = await services.configure.list_versions(cluster, limit)
     return reply(ConfigHistory([ConfigView(*_version_of(one)) for one in found]))
 
 
 async def _report(services: Services, cluster: str) -> ClusterReport:
-    found = await services.clusters.reports(only=cluster)
+    found = await services.clusters.list_reports(only=cluster)
     if not found:
         raise NotFound(f"no cluster {shown(cluster)!r}")
     return found[0]
 
 
 async def _configured(services: Services, found: ClusterConfig) -> Response:
-    effective = await services.configure.effective(found.cluster)
+    effective = await services.configure.load_effective_config(found.cluster)
     name, version, values, by, at = _version_of(found)
     view = FullConfigView(name, version, values, effective.values, by, at)
     return reply(view, headers={"ETag": f'"{version}"'})

@@ -44,7 +44,9 @@ async def readyz(services: TheServices) -> Response:
     """Ready: alive, the store answers a query and takes what the loops write, and some master leads. A broker that is
     away makes it slower, and results that cannot be kept wait at their nodes: both are said."""
     return _answer(
-        [*_dead_loops(services), *await _store_complaints(services)], services.broker.trouble, services.chunks.trouble
+        [*_dead_loops(services), *await _store_complaints(services)],
+        services.broker.failure_reason,
+        services.chunks.trouble,
     )
 
 

@@ -127,7 +127,7 @@ async def list_hosts(
 ) -> Response:
     """Hosts that were asked for something, or have a budget of their own."""
     where = HostFilter(q.lower() if q else None, backing_off, is_set)
-    found = await services.hosts.page(where, limit, cursor)
+    found = await services.hosts.list_hosts(where, limit, cursor)
     next_cursor = found[-1].host.name if len(found) == limit else None
     return reply(HostPage([_view(report) for report in found], next_cursor))
 
@@ -135,7 +135,7 @@ async def list_hosts(
 @router.get("/hosts/{host}", responses={200: shows(HostDetail)})
 async def show(host: HostInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """Its budget and where each part of it comes from, how it answers, which nodes hold parts and which wait."""
-    return reply(_detail(await services.hosts.show(host)))
+    return reply(_detail(await services.hosts.get_host(host)))
 
 
 @router.get("/hosts/{host}/history", responses={200: shows(HostHistory)})
@@ -150,7 +150,7 @@ async def history(
 ) -> Response:
     """What was counted of a host, over all nodes: minutes of six hours, hours of two weeks. `*`: of all hosts."""
     bounds = instant_of("since", since), instant_of("until", until)
-    name, points = await services.hosts.history(host, SPANS[span], *bounds, limit)
+    name, points = await services.hosts.list_counts(host, SPANS[span], *bounds, limit)
     return reply(history_view(name, span, points, services.clock.now()))
 
 
@@ -164,7 +164,7 @@ async def put(
 ) -> Response:
     """Set its budget, over all nodes. What is left out has its default."""
     said = HostLimits(body.rate, body.concurrency, body.delay_s)
-    report = await services.hosts.put(host, said, principal)
+    report = await services.hosts.set_budget(host, said, principal)
     await audited(request, principal, "host.put", report.host.name, body.model_dump())
     return reply(_detail(report))
 
@@ -174,7 +174,7 @@ async def reset(
     host: HostInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Back to the defaults; what was learned of the host stays."""
-    report = await services.hosts.reset(host, principal)
+    report = await services.hosts.reset_budget(host, principal)
     await audited(request, principal, "host.reset", report.host.name)
     return reply(_detail(report))
 
@@ -184,13 +184,13 @@ async def forgive(
     host: HostInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """End its back-off now."""
-    has_changed = await services.hosts.forgive(host)
+    has_changed = await services.hosts.end_backoff(host)
     await audited(request, principal, "host.forgive", host)
     return reply(ForgivenView(await _name(services, host), has_changed))
 
 
 async def _name(services: Services, host: str) -> str:
-    return (await services.hosts.show(host)).host.name
+    return (await services.hosts.get_host(host)).host.name
 
 
 def _view(report: HostReport) -> HostView:

@@ -225,13 +225,13 @@ async def _shown(services: Services, node: Node) -> Response:
 
 async def _views(services: Services, nodes: list[Node]) -> list[NodeView]:
     held = await services.store.held([node.id for node in nodes])
-    board = await services.broker.board.all()
+    board = await services.broker.measurements.load_measurements()
     await services.configure.refresh()
     ordered = sorted(nodes, key=lambda node: (node.description.name, node.id))
     return [
         node_view(
             node,
-            services.configure.sized(node).slots,
+            services.configure.with_effective_slots(node).slots,
             len(held[node.id]),
             board.get(node.id) if node.is_session_open else None,
             follows_load=services.configure.follows_load(node),

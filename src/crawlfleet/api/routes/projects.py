@@ -112,7 +112,7 @@ structs = (QuotaView, DayQuotaView, QuotasView, ProjectView, ProjectPage)
 async def list_projects(
     services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None, _: Principal = allow(Role.VIEWER)
 ) -> Response:
-    found = [one for one in await services.projects.reports() if cursor is None or one.project.name > cursor]
+    found = [one for one in await services.projects.list_reports() if cursor is None or one.project.name > cursor]
     page = [_view(one) for one in found[:limit]]
     return reply(ProjectPage(page, page[-1].name if len(found) > limit else None))
 
@@ -120,7 +120,7 @@ async def list_projects(
 @router.get("/projects/{name:path}", responses={200: shows(ProjectView)})
 async def show(name: ProjectName, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """404 for a project that nobody described and that has no open tasks."""
-    return reply(_view(await services.projects.report(name)))
+    return reply(_view(await services.projects.get_report(name)))
 
 
 @router.put("/projects/{name:path}", responses={200: shows(ProjectView)})
@@ -134,9 +134,9 @@ async def put(
     """Describe a project, or change it. A quota below what is running stops nothing; nothing new starts."""
     changes = body.model_dump(exclude_unset=True)
     expected = changes.pop("expected_version", None)
-    await services.projects.change(name, lambda have: _changed(have, changes), expected)
+    await services.projects.change_project(name, lambda have: _changed(have, changes), expected)
     await audited(request, principal, "project.put", name, changes)
-    return reply(_view(await services.projects.report(name)))
+    return reply(_view(await services.projects.get_report(name)))
 
 
 @router.delete("/projects/{name:path}", status_code=204)
@@ -144,7 +144,7 @@ async def drop(
     request: Request, name: ProjectName, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """It has the defaults again: weight 1, no quotas. Its tasks stay."""
-    await services.projects.drop(name)
+    await services.projects.reset_project(name)
     await audited(request, principal, "project.delete", name)
     return nothing()
 

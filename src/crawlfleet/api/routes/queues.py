@@ -97,7 +97,7 @@ async def pause(
     name: QueueName, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Its tasks are accepted and kept, but not placed; what runs goes on."""
-    has_changed = await services.pause.pause(name)
+    has_changed = await services.pause.pause_queue(name)
     await audited(request, principal, "queue.pause", name)
     return reply(QueueState(name, True, has_changed))
 
@@ -106,7 +106,7 @@ async def pause(
 async def resume(
     name: QueueName, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
-    has_changed = await services.pause.resume(name)
+    has_changed = await services.pause.resume_queue(name)
     await audited(request, principal, "queue.resume", name)
     return reply(QueueState(name, False, has_changed))
 
@@ -116,7 +116,7 @@ async def pause_many(
     body: QueueNames, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Pause several queues."""
-    states = [QueueState(name, True, await services.pause.pause(name)) for name in dict.fromkeys(body.names)]
+    states = [QueueState(name, True, await services.pause.pause_queue(name)) for name in dict.fromkeys(body.names)]
     await audited(request, principal, "queues.pause", "queues", {"names": body.names})
     return reply(QueueStates(states))
 
@@ -126,6 +126,6 @@ async def resume_many(
     body: QueueNames, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Resume several queues."""
-    states = [QueueState(name, False, await services.pause.resume(name)) for name in dict.fromkeys(body.names)]
+    states = [QueueState(name, False, await services.pause.resume_queue(name)) for name in dict.fromkeys(body.names)]
     await audited(request, principal, "queues.resume", "queues", {"names": body.names})
     return reply(QueueStates(states))

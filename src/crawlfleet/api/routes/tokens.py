@@ -86,7 +86,7 @@ async def create(
     now = services.clock.now()
     expires_at = None if body.expires_in is None else now + span_ms(body.expires_in, field="expires_in")
     try:
-        issued = await services.tokens.create(
+        issued = await services.tokens.create_token(
             Role.of_word(body.role),
             name=body.name or body.role,
             by=principal,
@@ -107,7 +107,7 @@ async def create(
 async def list_tokens(services: TheServices, _: Principal = allow(Role.ADMIN)) -> Response:
     """All of them, newest first, without their secrets."""
     now = services.clock.now()
-    return reply(TokenList([_view(record, now) for record in await services.tokens.list()]))
+    return reply(TokenList([_view(record, now) for record in await services.tokens.list_tokens()]))
 
 
 @router.delete("/tokens/{token_id}", status_code=204)
@@ -115,7 +115,7 @@ async def revoke(
     request: Request, token_id: TokenInPath, services: TheServices, principal: Principal = allow(Role.ADMIN)
 ) -> Response:
     """It stops within two seconds on every master. Doing it again changes nothing."""
-    await services.tokens.revoke(token_id)
+    await services.tokens.revoke_token(token_id)
     await audited(request, principal, "token.revoke", str(token_id))
     return nothing()
 
@@ -125,7 +125,7 @@ async def rotate(
     request: Request, token_id: TokenInPath, services: TheServices, principal: Principal = allow(Role.ADMIN)
 ) -> Response:
     """The same token under another secret; the old one is over."""
-    issued = await services.tokens.rotate(token_id, by=principal)
+    issued = await services.tokens.rotate_token(token_id, by=principal)
     await audited(request, principal, "token.rotate", str(token_id))
     return reply(_issued(issued))
 

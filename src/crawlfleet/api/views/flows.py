@@ -13,7 +13,7 @@ from crawlfleet.model.group import GroupCounts
 from crawlfleet.model.ids import GroupId, group_text, task_text
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.flow_store import StepRecord
+from crawlfleet.ports.composite_store import StepRecord
 from crawlfleet.ports.task_store import Applied
 
 FlowWord = Literal["running", "completed", "failed", "cancelled"]

@@ -13,7 +13,7 @@ from crawlfleet.model.crawl import CrawlCounts, CrawlState
 from crawlfleet.model.group import GroupCounts
 from crawlfleet.model.ids import GroupId, execution_text, group_text, task_text
 from crawlfleet.model.instants import Instant, to_text
-from crawlfleet.ports.group_store import Member
+from crawlfleet.ports.composite_store import Member
 from crawlfleet.scheduling.explain.task import Explanation
 from crawlfleet.wire.groups import ShardSpec
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 
-from crawlfleet.broker.memory.events import MemoryEventFan
-from crawlfleet.broker.memory.freed_slots import MemoryFreedFeed
-from crawlfleet.broker.memory.node_measurements import MemoryLiveBoard
+from crawlfleet.broker.memory.events import MemoryEventAnnouncements
+from crawlfleet.broker.memory.freed_slots import MemoryFreedSlotFeed
+from crawlfleet.broker.memory.node_measurements import MemoryNodeMeasurements
 from crawlfleet.broker.memory.progress import MemoryProgress
 from crawlfleet.broker.memory.ready import MemoryReadyIndex
 from crawlfleet.broker.memory.signals import MemorySignals
@@ -19,27 +19,27 @@ class MemoryBroker:
 
     def __init__(self, window: int = 2_000, total: int = 200_000, rng: random.Random | None = None) -> None:
         self._rng = rng or random.Random()
-        self.ready = MemoryReadyIndex(window, total)
+        self.ready_index = MemoryReadyIndex(window, total)
         self.signals = MemorySignals()
-        self.freed = MemoryFreedFeed()
-        self.events = MemoryEventFan()
-        self.board = MemoryLiveBoard()
+        self.freed_slots = MemoryFreedSlotFeed()
+        self.events = MemoryEventAnnouncements()
+        self.measurements = MemoryNodeMeasurements()
         self.progress = MemoryProgress()
         self._generation = self._new_generation()
 
-    trouble = None
+    failure_reason = None
 
-    async def generation(self) -> str:
+    async def load_generation(self) -> str:
         return self._generation
 
-    async def empty(self) -> None:
+    async def forget_all(self) -> None:
         """Forget everything at once, as a flushed Redis server does, for tests. Waiting callers go on waiting."""
-        self.ready.forget()
-        self.signals.forget()
-        self.freed.forget()
-        self.events.forget()
-        self.board.forget()
-        self.progress.forget()
+        self.ready_index.forget_all()
+        self.signals.forget_all()
+        self.freed_slots.forget_all()
+        self.events.forget_all()
+        self.measurements.forget_all()
+        self.progress.forget_all()
         self._generation = self._new_generation()
 
     async def close(self) -> None:

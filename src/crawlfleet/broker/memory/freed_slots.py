@@ -7,23 +7,23 @@ from collections.abc import Sequence
 
 from crawlfleet.model.ids import ExecutionId, NodeId
 
-_KEPT = 100_000
+_MAX_SLOTS = 100_000
 
 
-class MemoryFreedFeed:
+class MemoryFreedSlotFeed:
     """A bounded feed of freed slots: while there is no leader, the oldest entries are dropped, and the next leader
     counts the slots itself."""
 
-    def __init__(self, kept: int = _KEPT) -> None:
-        self._freed: deque[tuple[NodeId, ExecutionId]] = deque(maxlen=kept)
+    def __init__(self, max_slots: int = _MAX_SLOTS) -> None:
+        self._freed: deque[tuple[NodeId, ExecutionId]] = deque(maxlen=max_slots)
 
-    async def post(self, freed: Sequence[tuple[NodeId, ExecutionId]]) -> None:
+    async def post_slots(self, freed: Sequence[tuple[NodeId, ExecutionId]]) -> None:
         self._freed.extend(freed)
 
-    async def take_all(self) -> list[tuple[NodeId, ExecutionId]]:
-        taken = list(self._freed)
+    async def pop_slots(self) -> list[tuple[NodeId, ExecutionId]]:
+        popped = list(self._freed)
         self._freed.clear()
-        return taken
+        return popped
 
-    def forget(self) -> None:
+    def forget_all(self) -> None:
         self._freed.clear()

@@ -6,15 +6,15 @@ from crawlfleet.model.ids import NodeId
 from crawlfleet.model.node import Measurement
 
 
-class MemoryLiveBoard:
+class MemoryNodeMeasurements:
     def __init__(self) -> None:
         self._newest: dict[NodeId, Measurement] = {}
 
-    async def put(self, node: NodeId, measurement: Measurement) -> None:
+    async def put_measurement(self, node: NodeId, measurement: Measurement) -> None:
         self._newest[node] = measurement
 
-    async def all(self) -> dict[NodeId, Measurement]:
+    async def load_measurements(self) -> dict[NodeId, Measurement]:
         return dict(self._newest)
 
-    def forget(self) -> None:
+    def forget_all(self) -> None:
         self._newest.clear()

@@ -5,9 +5,9 @@ them, and the leader reads the head of a lane from the store and refills the win
 
 - A window is the oldest part of its lane, without a gap. So a deep window takes no id beyond its last one, even when
   it is not full: ids that were dropped before, and are older, would be overtaken.
-- Ids that are dropped between the leader's read and its `refill` are not in what it read. They are remembered in
+- Ids that are dropped between the leader's read and its refill are not in what it read. They are remembered in
   `beyond`; a refill that reached the end of the lane adds them, and one that cannot know all of them stays deep.
-- Ids that were taken between the read and the `refill`, or that are being placed and are still pending in the store,
+- Ids that were taken between the read and the refill, or that are being placed and are still pending in the store,
   would come back with the refill. They are remembered for some seconds, and not longer: an id that is ready again
   although its offer was lost must not be hidden for good.
 """
@@ -22,8 +22,8 @@ from crawlfleet.model.ids import TaskId
 from crawlfleet.model.queue import LaneId
 from crawlfleet.ports.broker import Window
 
-TAKEN_KEPT_S = 5.0
-_TAKEN_KEPT = 100_000
+TAKEN_MEMORY_S = 5.0
+_MAX_TAKEN = 100_000
 _FEW = 8
 """Largest number of ids that are inserted one by one; a longer list is merged."""
 
@@ -35,59 +35,59 @@ class MemoryReadyIndex:
         self._size = 0
         self._lanes: dict[LaneId, _Lane] = {}
         self._changed: set[LaneId] = set()
-        self._taken = _Taken(time or _loop_time)
+        self._taken = _RecentlyTaken(time or _loop_time)
 
-    async def offer(self, ready: Mapping[LaneId, Sequence[TaskId]]) -> None:
+    async def offer_tasks(self, ready: Mapping[LaneId, Sequence[TaskId]]) -> None:
         for lane_id, tasks in ready.items():
             if not tasks:
                 continue
-            self._taken.forget(tasks)
-            lane = self._lane(lane_id)
+            self._taken.forget_tasks(tasks)
+            lane = self._touch_lane(lane_id)
             before = len(lane.window)
-            lane.add(sorted(tasks), self._window)
+            lane.add_tasks(sorted(tasks), self._window)
             self._size += len(lane.window) - before
-        self._shrink()
+        self._shrink_windows()
 
-    async def windows(self) -> list[Window]:
-        return [_shown(lane_id, lane) for lane_id, lane in self._lanes.items()]
+    async def list_windows(self) -> list[Window]:
+        return [_lane_window(lane_id, lane) for lane_id, lane in self._lanes.items()]
 
-    async def changed(self) -> list[Window]:
+    async def pop_changed_windows(self) -> list[Window]:
         changed, self._changed = self._changed, set()
-        return [_shown(lane_id, self._lanes.get(lane_id)) for lane_id in changed]
+        return [_lane_window(lane_id, self._lanes.get(lane_id)) for lane_id in changed]
 
-    async def take(self, wants: Mapping[LaneId, int]) -> dict[LaneId, list[TaskId]]:
-        taken: dict[LaneId, list[TaskId]] = {}
-        for lane_id, want in wants.items():
+    async def pop_tasks(self, counts: Mapping[LaneId, int]) -> dict[LaneId, list[TaskId]]:
+        popped: dict[LaneId, list[TaskId]] = {}
+        for lane_id, count in counts.items():
             lane = self._lanes.get(lane_id)
-            if lane is None or want <= 0 or not lane.window:
+            if lane is None or count <= 0 or not lane.window:
                 continue
-            oldest = lane.window[:want]
-            del lane.window[:want]
+            oldest = lane.window[:count]
+            del lane.window[:count]
             self._size -= len(oldest)
-            self._taken.note(oldest)
+            self._taken.add_tasks(oldest)
             self._changed.add(lane_id)
-            taken[lane_id] = oldest
+            popped[lane_id] = oldest
             self._drop_if_idle(lane_id, lane)
-        return taken
+        return popped
 
-    async def refill(self, lane: LaneId, heads: Sequence[TaskId], is_deep: bool) -> None:
-        filled = self._lane(lane)
+    async def refill_window(self, lane: LaneId, heads: Sequence[TaskId], is_deep: bool) -> None:
+        filled = self._touch_lane(lane)
         before = len(filled.window)
-        filled.fill(heads, self._taken, is_deep, self._window)
+        filled.fill_window(heads, self._taken, is_deep, self._window)
         self._size += len(filled.window) - before
         self._drop_if_idle(lane, filled)
-        self._shrink()
+        self._shrink_windows()
 
-    async def discard(self, tasks: Sequence[tuple[LaneId, TaskId]]) -> None:
+    async def discard_tasks(self, tasks: Sequence[tuple[LaneId, TaskId]]) -> None:
         for lane_id, task in tasks:
             lane = self._lanes.get(lane_id)
             if lane is None:
                 continue
-            self._size -= lane.discard(task)
+            self._size -= lane.discard_task(task)
             self._changed.add(lane_id)
             self._drop_if_idle(lane_id, lane)
 
-    async def drop(self, lanes: Sequence[LaneId]) -> None:
+    async def drop_windows(self, lanes: Sequence[LaneId]) -> None:
         for lane_id in lanes:
             lane = self._lanes.pop(lane_id, None)
             if lane is not None:
@@ -95,15 +95,15 @@ class MemoryReadyIndex:
                 self._changed.add(lane_id)
 
     async def clear(self) -> None:
-        self.forget()
+        self.forget_all()
 
-    def forget(self) -> None:
+    def forget_all(self) -> None:
         self._changed.update(self._lanes)
         self._lanes.clear()
         self._taken.clear()
         self._size = 0
 
-    def _lane(self, lane_id: LaneId) -> _Lane:
+    def _touch_lane(self, lane_id: LaneId) -> _Lane:
         """Return the lane, created if it is missing, and mark it as changed."""
         self._changed.add(lane_id)
         lane = self._lanes.get(lane_id)
@@ -115,7 +115,7 @@ class MemoryReadyIndex:
         if not lane.window and not lane.is_deep:
             del self._lanes[lane_id]
 
-    def _shrink(self) -> None:
+    def _shrink_windows(self) -> None:
         """Enforce the limit over all lanes: the fullest lanes drop their newest ids, down to one common level."""
         excess = self._size - self._total
         if excess <= 0:
@@ -128,7 +128,7 @@ class MemoryReadyIndex:
             if len(lane.window) > keep:
                 self._size -= len(lane.window) - keep
                 self._changed.add(lane_id)
-                lane.cut(keep, self._window)
+                lane.cut_window(keep, self._window)
 
 
 class _Lane:
@@ -142,7 +142,7 @@ class _Lane:
         self.reach: TaskId | None = None
         """Last id of `beyond` when it could not hold all dropped ids (later ones are not known), otherwise None."""
 
-    def add(self, tasks: list[TaskId], limit: int) -> None:
+    def add_tasks(self, tasks: list[TaskId], limit: int) -> None:
         """Insert sorted ids at their positions in the window."""
         window = self.window
         if self.is_deep:
@@ -161,11 +161,11 @@ class _Lane:
         else:
             window[:] = dict.fromkeys(sorted(window + tasks))
         if len(window) > limit:
-            self.cut(limit, limit)
+            self.cut_window(limit, limit)
 
-    def fill(self, heads: Sequence[TaskId], taken: _Taken, is_deep: bool, limit: int) -> None:
+    def fill_window(self, heads: Sequence[TaskId], taken: _RecentlyTaken, is_deep: bool, limit: int) -> None:
         window = self.window
-        window[:] = sorted({*window, *taken.without(heads), *self.beyond})
+        window[:] = sorted({*window, *taken.without_taken(heads), *self.beyond})
         ends = [] if self.reach is None else [self.reach]
         if is_deep and heads:
             ends.append(max(heads))
@@ -176,12 +176,12 @@ class _Lane:
         self.beyond, self.reach = set(), None
         del window[limit:]
 
-    def cut(self, keep: int, limit: int) -> None:
+    def cut_window(self, keep: int, limit: int) -> None:
         self.is_deep = True
         self._note_dropped(self.window[keep:], limit)
         del self.window[keep:]
 
-    def discard(self, task: TaskId) -> int:
+    def discard_task(self, task: TaskId) -> int:
         """Remove an id, and return how many ids the window lost: one or none."""
         self.beyond.discard(task)
         place = bisect_left(self.window, task)
@@ -199,44 +199,44 @@ class _Lane:
             self.beyond, self.reach = set(oldest), oldest[-1]
 
 
-class _Taken:
+class _RecentlyTaken:
     """The ids taken within the last seconds, in two sets, of which the older is dropped at each rotation."""
 
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time
         self._young: set[TaskId] = set()
         self._old: set[TaskId] = set()
-        self._turned_at: float | None = None
+        self._rotated_at: float | None = None
 
-    def note(self, tasks: list[TaskId]) -> None:
-        self._turn()
+    def add_tasks(self, tasks: list[TaskId]) -> None:
+        self._rotate_sets()
         self._young.update(tasks)
 
-    def forget(self, tasks: Sequence[TaskId]) -> None:
+    def forget_tasks(self, tasks: Sequence[TaskId]) -> None:
         if self._young:
             self._young.difference_update(tasks)
         if self._old:
             self._old.difference_update(tasks)
 
-    def without(self, tasks: Sequence[TaskId]) -> list[TaskId]:
-        self._turn()
+    def without_taken(self, tasks: Sequence[TaskId]) -> list[TaskId]:
+        self._rotate_sets()
         return [task for task in tasks if task not in self._young and task not in self._old]
 
     def clear(self) -> None:
-        self._young, self._old, self._turned_at = set(), set(), None
+        self._young, self._old, self._rotated_at = set(), set(), None
 
-    def _turn(self) -> None:
+    def _rotate_sets(self) -> None:
         now = self._time()
-        if self._turned_at is None:
-            self._turned_at = now
-        age = now - self._turned_at
-        if age < TAKEN_KEPT_S and len(self._young) < _TAKEN_KEPT:
+        if self._rotated_at is None:
+            self._rotated_at = now
+        age = now - self._rotated_at
+        if age < TAKEN_MEMORY_S and len(self._young) < _MAX_TAKEN:
             return
-        self._old = self._young if age < 2 * TAKEN_KEPT_S else set()
-        self._young, self._turned_at = set(), now
+        self._old = self._young if age < 2 * TAKEN_MEMORY_S else set()
+        self._young, self._rotated_at = set(), now
 
 
-def _shown(lane_id: LaneId, lane: _Lane | None) -> Window:
+def _lane_window(lane_id: LaneId, lane: _Lane | None) -> Window:
     if lane is None:
         return Window(lane_id, 0, 0, is_deep=False)
     return Window(lane_id, lane.window[0] if lane.window else 0, len(lane.window), lane.is_deep)

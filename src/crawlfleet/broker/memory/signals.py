@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-_KEPT = 10_000
+_MAX_SIGNALS = 10_000
 
 
 class MemorySignals:
-    def __init__(self, kept: int = _KEPT) -> None:
+    def __init__(self, max_signals: int = _MAX_SIGNALS) -> None:
         self._waiting: dict[str, list[asyncio.Future[bool]]] = {}
-        self._kept: dict[str, None] = {}
-        self._may_keep = kept
+        self._unreceived: dict[str, None] = {}
+        self._max_signals = max_signals
 
-    async def wake(self, topics: Sequence[str]) -> None:
+    async def send_signals(self, topics: Sequence[str]) -> None:
         for topic in topics:
             woken = False
             for waiter in self._waiting.pop(topic, ()):
@@ -22,41 +22,41 @@ class MemorySignals:
                     waiter.set_result(True)
                     woken = True
             if not woken:
-                self._keep(topic)
+                self._keep_signal(topic)
 
-    async def wait(self, topic: str, timeout_s: float) -> bool:
-        if topic in self._kept:
-            del self._kept[topic]
+    async def wait_for_signal(self, topic: str, timeout_s: float) -> bool:
+        if topic in self._unreceived:
+            del self._unreceived[topic]
             return True
         if timeout_s <= 0:
             return False
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[bool] = loop.create_future()
         # A timer of its own costs a third of asyncio.timeout, and every node waits here all day.
-        timer = loop.call_later(timeout_s, _end, waiter)
+        timer = loop.call_later(timeout_s, _end_wait, waiter)
         self._waiting.setdefault(topic, []).append(waiter)
         try:
             return await waiter
         except asyncio.CancelledError:
             # The signal reached a waiter that was cancelled: it is kept for the next caller that waits.
             if _was_woken(waiter):
-                self._keep(topic)
+                self._keep_signal(topic)
             raise
         finally:
             timer.cancel()
             self._forget_waiter(topic, waiter)
 
-    def forget(self) -> None:
-        self._kept.clear()
+    def forget_all(self) -> None:
+        self._unreceived.clear()
 
-    def topics(self) -> set[str]:
+    def list_topics(self) -> set[str]:
         """Return the topics that take memory; for tests only."""
-        return self._waiting.keys() | self._kept.keys()
+        return self._waiting.keys() | self._unreceived.keys()
 
-    def _keep(self, topic: str) -> None:
-        self._kept[topic] = None
-        if len(self._kept) > self._may_keep:
-            del self._kept[next(iter(self._kept))]
+    def _keep_signal(self, topic: str) -> None:
+        self._unreceived[topic] = None
+        if len(self._unreceived) > self._max_signals:
+            del self._unreceived[next(iter(self._unreceived))]
 
     def _forget_waiter(self, topic: str, waiter: asyncio.Future[bool]) -> None:
         waiters = self._waiting.get(topic)
@@ -67,7 +67,7 @@ class MemorySignals:
             del self._waiting[topic]
 
 
-def _end(waiter: asyncio.Future[bool]) -> None:
+def _end_wait(waiter: asyncio.Future[bool]) -> None:
     if not waiter.done():
         waiter.set_result(False)
 

@@ -6,20 +6,20 @@ from typing import Self
 from uuid import uuid4
 
 from crawlfleet.broker.memory import MemoryBroker
-from crawlfleet.broker.memory.ready import TAKEN_KEPT_S
+from crawlfleet.broker.memory.ready import TAKEN_MEMORY_S
 from crawlfleet.broker.redis.connection import Away, Link, LinkState, OnChange
-from crawlfleet.broker.redis.events import RedisEventFan
-from crawlfleet.broker.redis.freed_slots import RedisFreedFeed
-from crawlfleet.broker.redis.node_measurements import RedisLiveBoard
+from crawlfleet.broker.redis.events import RedisEventAnnouncements
+from crawlfleet.broker.redis.freed_slots import RedisFreedSlotFeed
+from crawlfleet.broker.redis.node_measurements import RedisNodeMeasurements
 from crawlfleet.broker.redis.progress import RedisProgress
 from crawlfleet.broker.redis.ready import RedisReadyIndex
 from crawlfleet.broker.redis.signals import RedisSignals
 from crawlfleet.model.instants import to_text
 from crawlfleet.ports.broker import LEADER, LOOK
 
-FREED_KEPT = 100_000
-NODES_SHOWN = 50_000
-EXECUTIONS_SHOWN = 10_000
+MAX_FREED_SLOTS = 100_000
+MAX_NODES = 50_000
+MAX_EXECUTIONS = 10_000
 
 
 class RedisBroker:
@@ -28,12 +28,14 @@ class RedisBroker:
     def __init__(self, link: Link, *, window: int, total: int, taken_kept_s: float) -> None:
         self._link = link
         local = self._local = MemoryBroker(window, total)
-        self.ready = RedisReadyIndex(link, local.ready, window=window, total=total, taken_kept_s=taken_kept_s)
+        self.ready_index = RedisReadyIndex(
+            link, local.ready_index, window=window, total=total, taken_kept_s=taken_kept_s
+        )
         self.signals = RedisSignals(link, local.signals)
-        self.freed = RedisFreedFeed(link, local.freed, FREED_KEPT)
-        self.events = RedisEventFan(link, local.events)
-        self.board = RedisLiveBoard(link, local.board, NODES_SHOWN)
-        self.progress = RedisProgress(link, local.progress, EXECUTIONS_SHOWN)
+        self.freed_slots = RedisFreedSlotFeed(link, local.freed_slots, MAX_FREED_SLOTS)
+        self.events = RedisEventAnnouncements(link, local.events)
+        self.measurements = RedisNodeMeasurements(link, local.measurements, MAX_NODES)
+        self.progress = RedisProgress(link, local.progress, MAX_EXECUTIONS)
         self._local_generation = ""
 
     @classmethod
@@ -44,13 +46,13 @@ class RedisBroker:
         *,
         window: int = 2_000,
         total: int = 200_000,
-        taken_kept_s: float = TAKEN_KEPT_S,
+        taken_kept_s: float = TAKEN_MEMORY_S,
         on_change: OnChange | None = None,
     ) -> Self:
         """Connect the broker of an installation. Raises ConfigError for a Redis of another installation or a wrong
         password; a Redis that is away is awaited in the background."""
         broker = cls(Link(url, installation, on_change), window=window, total=total, taken_kept_s=taken_kept_s)
-        await broker._link.start(broker._switch)
+        await broker._link.start(broker._handle_link_change)
         return broker
 
     @property
@@ -58,35 +60,35 @@ class RedisBroker:
         return self._link.state
 
     @property
-    def trouble(self) -> str | None:
+    def failure_reason(self) -> str | None:
         state = self._link.state
         return None if state.is_up else f"Redis is away since {to_text(state.since)}: {state.last_error}"
 
     async def is_up(self) -> bool:
         """Send a command to Redis, and return whether it answers."""
         try:
-            await self._link.ask("PING")
+            await self._link.call_command("PING")
         except Away:
             return False
         return True
 
-    async def generation(self) -> str:
+    async def load_generation(self) -> str:
         try:
-            return await self._link.generation()
+            return await self._link.load_generation()
         except Away:
             return self._local_generation
 
     async def close(self) -> None:
-        self.board.close()
+        self.measurements.close()
         await self._link.close()
 
-    async def _switch(self, is_up: bool) -> None:
+    async def _handle_link_change(self, is_up: bool) -> None:
         is_first = not self._local_generation
         self._local_generation = f"local-{uuid4().hex}"
-        self._local.ready.forget()
-        self._local.board.forget()
+        self._local.ready_index.forget_all()
+        self._local.measurements.forget_all()
         if is_up:
-            await self.freed.pass_on()
+            await self.freed_slots.post_local_slots()
         if not is_first:
             # The leader has another ready index to fill: wake it, so that it looks at the store at once.
-            await self._local.signals.wake([LOOK, LEADER])
+            await self._local.signals.send_signals([LOOK, LEADER])

@@ -29,81 +29,85 @@ CONNECT_S = 2.0
 """Timeout for making a connection. It happens in the background: no caller's command waits for it."""
 
 
-class Dial:
+class ConnectionFactory:
     def __init__(self, url: str) -> None:
-        self.shown = _without_secrets(url)
+        self.display_url = _without_secrets(url)
         try:
             # RESP2 has everything that is used here, and its subscriptions are read in the same way as its answers.
             self._pool = ConnectionPool.from_url(url, socket_connect_timeout=CONNECT_S, protocol=2)
         except ValueError as exc:
-            raise ConfigError(f"broker: {self.shown} is not an address of a Redis: {exc}") from exc
+            raise ConfigError(f"broker: {self.display_url} is not an address of a Redis: {exc}") from exc
 
     @asynccontextmanager
-    async def connections(self, count: int) -> AsyncIterator[list[AbstractConnection]]:
+    async def open_connections(self, count: int) -> AsyncIterator[list[AbstractConnection]]:
         """Open connections, and close them at the end. The pool only supplies the parameters: each connection has one
         owner until it breaks."""
         pool = self._pool
-        made: list[Any] = [pool.connection_class(**pool.connection_kwargs) for _ in range(count)]
+        connections: list[Any] = [pool.connection_class(**pool.connection_kwargs) for _ in range(count)]
         transports: list[asyncio.WriteTransport] = []
         try:
-            for connection in made:
+            for connection in connections:
                 # Neither an idle pipe nor a silent channel is a fault, whatever timeout the address sets.
                 connection.socket_timeout = None
                 await connection.connect()
                 transports.append(connection._writer.transport)
-            yield made
+            yield connections
         finally:
             # A server that hangs never reads what is still to be written, and an orderly close would wait for that.
             for transport in transports:
                 transport.abort()
-            for connection in made:
+            for connection in connections:
                 await connection.disconnect(nowait=True)
 
     def other_database(self) -> str:
         """Return the address of the next database on the same server, for a hint to the user."""
-        path = urlsplit(self.shown).path.strip("/")
+        path = urlsplit(self.display_url).path.strip("/")
         number = int(path) + 1 if path.isdigit() else 1
-        return urlsplit(self.shown)._replace(path=f"/{number}").geturl()
+        return urlsplit(self.display_url)._replace(path=f"/{number}").geturl()
 
-    def mistake(self, exc: BaseException) -> ConfigError | None:
+    def config_error(self, exc: BaseException) -> ConfigError | None:
         """Return the error that no waiting mends if it is met at the start, because a setting is wrong; otherwise
         None."""
         if isinstance(exc, ConfigError):
             return exc
         is_number = isinstance(exc, ResponseError) and "db index" in str(exc).lower()
-        return ConfigError(f"broker: {self.reason(exc)}") if is_number or isinstance(exc, AuthenticationError) else None
+        return (
+            ConfigError(f"broker: {self.describe_failure(exc)}")
+            if is_number or isinstance(exc, AuthenticationError)
+            else None
+        )
 
-    def reason(self, exc: BaseException) -> str:
+    def describe_failure(self, exc: BaseException) -> str:
         """Describe the failure in one line for people."""
         match exc:
             case ConfigError():
                 return str(exc)
             case AuthenticationError():
-                said = f"refuses the user or password ({exc})"
+                problem = f"refuses the user or password ({exc})"
             case BusyLoadingError():
-                said = "is still loading its data"
+                problem = "is still loading its data"
             case ReadOnlyError():
-                said = "is a replica that takes no writes"
+                problem = "is a replica that takes no writes"
             case OutOfMemoryError():
-                said = "has reached its maxmemory and takes no writes"
+                problem = "has reached its maxmemory and takes no writes"
             case NoPermissionError():
-                said = f"does not allow its user what is needed ({exc})"
+                problem = f"does not allow its user what is needed ({exc})"
             case ResponseError() if "unknown command" in str(exc).lower():
-                said = f"is too old or lacks a command: Redis 6.2 or later is needed ({exc})"
+                problem = f"is too old or lacks a command: Redis 6.2 or later is needed ({exc})"
             case ResponseError() if "db index" in str(exc).lower():
-                said = f"has no database of this number ({exc})"
+                problem = f"has no database of this number ({exc})"
             case ResponseError():
-                said = f"answers with an error: {exc}"
+                problem = f"answers with an error: {exc}"
             case RedisError() | OSError() if str(exc):
-                said = f"does not answer: {exc}"
+                problem = f"does not answer: {exc}"
             case TimeoutError():
-                said = f"did not answer within {CONNECT_S:g} s"
+                problem = f"did not answer within {CONNECT_S:g} s"
             case _:
-                said = f"failed: {exc!r}"
-        return f"{self.shown} {said}"
+                problem = f"failed: {exc!r}"
+        return f"{self.display_url} {problem}"
 
 
-async def ask(connection: AbstractConnection, *commands: Command) -> list[Any]:
+async def call_commands(connection: AbstractConnection, *commands: Command) -> list[Any]:
     """Send the commands together, and return their answers."""
     await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
     return [await connection.read_response() for _ in commands]

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 DIGITS = 16
 
 
-def pack(ids: Sequence[int]) -> str:
+def pack_ids(ids: Sequence[int]) -> str:
     return struct.pack(f">{len(ids)}q", *ids).hex()
 
 
-def unpack(packed: bytes) -> tuple[int, ...]:
+def unpack_ids(packed: bytes) -> tuple[int, ...]:
     return struct.unpack(f">{len(packed) // DIGITS}q", bytes.fromhex(packed.decode("ascii")))
 
 
-def unhex(digits: bytes) -> int:
+def unpack_id(digits: bytes) -> int:
     """Decode one id."""
     return int.from_bytes(bytes.fromhex(digits.decode("ascii")), "big", signed=True)

@@ -14,7 +14,7 @@ class Listener:
     def __init__(self, connection: AbstractConnection, handlers: Mapping[str, Handler]) -> None:
         self._connection = connection
         self._handlers = {channel.encode(): handler for channel, handler in handlers.items()}
-        self._has_heard = True
+        self._has_received = True
 
     async def subscribe(self) -> None:
         """Subscribe, and return when every message published from now on is certain to arrive."""
@@ -22,17 +22,17 @@ class Listener:
         for _ in self._handlers:
             await self._connection.read_response()
 
-    async def listen(self) -> None:
+    async def handle_messages(self) -> None:
         while True:
-            kind, *said = await self._connection.read_response()
-            self._has_heard = True
+            kind, *content = await self._connection.read_response()
+            self._has_received = True
             if kind == b"message":
-                channel, message = said
+                channel, message = content
                 await self._handlers[channel](message)
 
     async def ping(self) -> None:
         """Send a ping at every beat. Raises when the one before was not answered: the connection died silently."""
-        if not self._has_heard:
+        if not self._has_received:
             raise RedisTimeoutError("the subscribed connection is silent")
-        self._has_heard = False
+        self._has_received = False
         await self._connection.send_command("PING", check_health=False)

@@ -31,36 +31,36 @@ class _Call:
     script: Script | None
     answer: asyncio.Future[Any] | None
     tick: int
-    """Tick of `Pipe._watch` at which the call was queued."""
+    """Tick of `Pipeline._watch_answers` at which the call was queued."""
 
 
-class Pipe:
+class Pipeline:
     def __init__(self, connection: AbstractConnection) -> None:
         self._connection = connection
         self._unsent: list[_Call] = []
         self._unanswered: deque[_Call] = deque()
-        self._is_wanted = asyncio.Event()
+        self._has_unsent = asyncio.Event()
         self._tick = 0
 
-    async def ask(self, *command: Word) -> Any:
-        return await self._queue(command, None, asyncio.get_running_loop().create_future())
+    async def call_command(self, *command: Word) -> Any:
+        return await self._queue_call(command, None, asyncio.get_running_loop().create_future())
 
-    def tell(self, *command: Word) -> None:
+    def send_command(self, *command: Word) -> None:
         """Send a command without waiting for the answer."""
-        self._queue(command, None, None)
+        self._queue_call(command, None, None)
 
-    async def run(self, script: Script, key: str, *arguments: Word) -> Any:
+    async def call_script(self, script: Script, key: str, *arguments: Word) -> Any:
         command = ("EVALSHA", script.sha, 1, key, *arguments)
-        return await self._queue(command, script, asyncio.get_running_loop().create_future())
+        return await self._queue_call(command, script, asyncio.get_running_loop().create_future())
 
-    def send(self, script: Script, key: str, *arguments: Word) -> None:
+    def send_script(self, script: Script, key: str, *arguments: Word) -> None:
         """Run a script without waiting for the answer."""
-        self._queue(("EVALSHA", script.sha, 1, key, *arguments), script, None)
+        self._queue_call(("EVALSHA", script.sha, 1, key, *arguments), script, None)
 
-    def keep(self, group: asyncio.TaskGroup) -> None:
+    def start_tasks(self, group: asyncio.TaskGroup) -> None:
         """Start the tasks of the pipeline in the group; they work until the connection is lost, which they raise."""
-        for work in (self._write(), self._read(), self._watch()):
-            group.create_task(work)
+        for task in (self._write_calls(), self._read_answers(), self._watch_answers()):
+            group.create_task(task)
 
     def break_off(self, error: type[Exception]) -> None:
         """End every call that still waits, with the error."""
@@ -70,22 +70,22 @@ class Pipe:
         self._unanswered.clear()
         self._unsent.clear()
 
-    def _queue(self, command: Command, script: Script | None, answer: asyncio.Future[Any] | None) -> Any:
+    def _queue_call(self, command: Command, script: Script | None, answer: asyncio.Future[Any] | None) -> Any:
         self._unsent.append(_Call(command, script, answer, self._tick))
-        self._is_wanted.set()
+        self._has_unsent.set()
         return answer
 
-    async def _write(self) -> None:
+    async def _write_calls(self) -> None:
         connection = self._connection
         while True:
-            await self._is_wanted.wait()
-            self._is_wanted.clear()
+            await self._has_unsent.wait()
+            self._has_unsent.clear()
             calls, self._unsent = self._unsent, []
             self._unanswered.extend(calls)
             packed = connection.pack_commands([call.command for call in calls])
             await connection.send_packed_command(packed, check_health=False)
 
-    async def _read(self) -> None:
+    async def _read_answers(self) -> None:
         connection, unanswered = self._connection, self._unanswered
         while True:
             try:
@@ -101,9 +101,9 @@ class Pipe:
         """Send the source of a script that Redis does not have (any more): this loads the script again, too."""
         assert call.script is not None
         _, _, *rest = call.command
-        self._queue(("EVAL", call.script.source, *rest), None, call.answer)
+        self._queue_call(("EVAL", call.script.source, *rest), None, call.answer)
 
-    async def _watch(self) -> None:
+    async def _watch_answers(self) -> None:
         """Watch for unanswered calls by counting turns of our own loop: one that stood still for a second must not
         blame Redis for it."""
         while True:

@@ -12,30 +12,31 @@ from crawlfleet.broker.redis import scripts
 from crawlfleet.broker.redis.connection import KEPT_S, Away, Link
 from crawlfleet.model.ids import ExecutionId
 
-_AT_ONCE = 2_000
+_MAX_PER_CALL = 2_000
 """Largest number of executions in one script call: Lua passes fewer than 8,000 arguments at once."""
 
 
 class RedisProgress:
-    def __init__(self, link: Link, local: MemoryProgress, kept: int) -> None:
+    def __init__(self, link: Link, local: MemoryProgress, max_executions: int) -> None:
         self._link = link
         self._local = local
-        self._key = link.key("progress")
-        self._kept = kept
+        self._key = link.scoped_key("progress")
+        self._max_executions = max_executions
 
-    async def put(self, told: Mapping[ExecutionId, bytes]) -> None:
-        await self._local.put(told)
-        items = list(told.items())
-        for first in range(0, len(items), _AT_ONCE):
-            said = [word for item in items[first : first + _AT_ONCE] for word in item]
-            self._link.send(scripts.PUT_ON_BOARD, self._key, self._kept, KEPT_S, *said)
+    async def put_progress(self, figures: Mapping[ExecutionId, bytes]) -> None:
+        await self._local.put_progress(figures)
+        items = list(figures.items())
+        for first in range(0, len(items), _MAX_PER_CALL):
+            arguments = [word for item in items[first : first + _MAX_PER_CALL] for word in item]
+            self._link.send_script(scripts.PUT_ON_BOARD, self._key, self._max_executions, KEPT_S, *arguments)
 
-    async def of(self, executions: Sequence[ExecutionId]) -> dict[ExecutionId, bytes]:
-        known = await self._local.of(executions)
+    async def load_progress(self, executions: Sequence[ExecutionId]) -> dict[ExecutionId, bytes]:
+        local = await self._local.load_progress(executions)
         if not executions:
-            return known
+            return local
         try:
-            told = await self._link.ask("HMGET", self._key, *executions)
+            answers = await self._link.call_command("HMGET", self._key, *executions)
         except Away:
-            return known
-        return known | {one: bytes(said) for one, said in zip(executions, told, strict=True) if said is not None}
+            return local
+        shared = zip(executions, answers, strict=True)
+        return local | {execution: bytes(progress) for execution, progress in shared if progress is not None}

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from crawlfleet.broker.memory.ready import TAKEN_KEPT_S, MemoryReadyIndex
+from crawlfleet.broker.memory.ready import TAKEN_MEMORY_S, MemoryReadyIndex
 from crawlfleet.broker.redis import scripts
 from crawlfleet.broker.redis.connection import KEPT_S, Away, Link
-from crawlfleet.broker.redis.id_packing import pack, unhex, unpack
+from crawlfleet.broker.redis.id_packing import pack_ids, unpack_id, unpack_ids
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.queue import LaneId
 from crawlfleet.ports.broker import Window
@@ -22,82 +22,82 @@ _ROW = 5
 
 class RedisReadyIndex:
     def __init__(
-        self, link: Link, local: MemoryReadyIndex, *, window: int, total: int, taken_kept_s: float = TAKEN_KEPT_S
+        self, link: Link, local: MemoryReadyIndex, *, window: int, total: int, taken_kept_s: float = TAKEN_MEMORY_S
     ) -> None:
         self._link = link
         self._local = local
-        self._key = link.key("ready")
+        self._key = link.scoped_key("ready")
         self._bounds = (window, total, KEPT_S, taken_kept_s)
 
-    async def offer(self, ready: Mapping[LaneId, Sequence[TaskId]]) -> None:
-        said = [word for lane, tasks in ready.items() if tasks for word in (lane, pack(sorted(set(tasks))))]
-        if not said:
+    async def offer_tasks(self, ready: Mapping[LaneId, Sequence[TaskId]]) -> None:
+        arguments = [word for lane, tasks in ready.items() if tasks for word in (lane, pack_ids(sorted(set(tasks))))]
+        if not arguments:
             return
         try:
-            await self._link.run(scripts.OFFER, self._key, *self._bounds, *said)
+            await self._link.call_script(scripts.OFFER, self._key, *self._bounds, *arguments)
         except Away:
-            await self._local.offer(ready)
+            await self._local.offer_tasks(ready)
 
-    async def windows(self) -> list[Window]:
+    async def list_windows(self) -> list[Window]:
         try:
-            return _windows(await self._link.run(scripts.WINDOWS, self._key))
+            return _parse_windows(await self._link.call_script(scripts.WINDOWS, self._key))
         except Away:
-            return await self._local.windows()
+            return await self._local.list_windows()
 
-    async def changed(self) -> list[Window]:
+    async def pop_changed_windows(self) -> list[Window]:
         try:
-            return _windows(await self._link.run(scripts.CHANGED, self._key))
+            return _parse_windows(await self._link.call_script(scripts.CHANGED, self._key))
         except Away:
-            return await self._local.changed()
+            return await self._local.pop_changed_windows()
 
-    async def take(self, wants: Mapping[LaneId, int]) -> dict[LaneId, list[TaskId]]:
-        if not wants:
+    async def pop_tasks(self, counts: Mapping[LaneId, int]) -> dict[LaneId, list[TaskId]]:
+        if not counts:
             return {}
-        asked = [word for want in wants.items() for word in want]
+        arguments = [word for lane_count in counts.items() for word in lane_count]
         try:
-            taken = await self._link.run(scripts.TAKE, self._key, *self._bounds, *asked)
+            popped = await self._link.call_script(scripts.TAKE, self._key, *self._bounds, *arguments)
         except Away:
-            return await self._local.take(wants)
-        return {int(lane): list(unpack(packed)) for lane, packed in zip(taken[::2], taken[1::2], strict=True)}
+            return await self._local.pop_tasks(counts)
+        return {int(lane): list(unpack_ids(packed)) for lane, packed in zip(popped[::2], popped[1::2], strict=True)}
 
-    async def refill(self, lane: LaneId, heads: Sequence[TaskId], is_deep: bool) -> None:
-        packed = pack(sorted(heads))
+    async def refill_window(self, lane: LaneId, heads: Sequence[TaskId], is_deep: bool) -> None:
+        packed = pack_ids(sorted(heads))
         try:
-            await self._link.run(scripts.REFILL, self._key, *self._bounds, lane, int(is_deep), packed)
+            await self._link.call_script(scripts.REFILL, self._key, *self._bounds, lane, int(is_deep), packed)
         except Away:
-            await self._local.refill(lane, heads, is_deep)
+            await self._local.refill_window(lane, heads, is_deep)
 
-    async def discard(self, tasks: Sequence[tuple[LaneId, TaskId]]) -> None:
+    async def discard_tasks(self, tasks: Sequence[tuple[LaneId, TaskId]]) -> None:
         by_lane: dict[LaneId, list[TaskId]] = {}
         for lane, task in tasks:
             by_lane.setdefault(lane, []).append(task)
         if not by_lane:
             return
-        said = [word for lane, ids in by_lane.items() for word in (lane, pack(ids))]
+        arguments = [word for lane, ids in by_lane.items() for word in (lane, pack_ids(ids))]
         try:
-            await self._link.run(scripts.DISCARD, self._key, *self._bounds, *said)
+            await self._link.call_script(scripts.DISCARD, self._key, *self._bounds, *arguments)
         except Away:
-            await self._local.discard(tasks)
+            await self._local.discard_tasks(tasks)
 
-    async def drop(self, lanes: Sequence[LaneId]) -> None:
+    async def drop_windows(self, lanes: Sequence[LaneId]) -> None:
         if not lanes:
             return
         try:
-            await self._link.run(scripts.DROP, self._key, *self._bounds, *lanes)
+            await self._link.call_script(scripts.DROP, self._key, *self._bounds, *lanes)
         except Away:
-            await self._local.drop(lanes)
+            await self._local.drop_windows(lanes)
 
     async def clear(self) -> None:
         try:
-            await self._link.run(scripts.CLEAR, self._key, *self._bounds)
+            await self._link.call_script(scripts.CLEAR, self._key, *self._bounds)
         except Away:
             await self._local.clear()
 
 
-def _windows(said: bytes) -> list[Window]:
-    rows = said.split()
+def _parse_windows(answer: bytes) -> list[Window]:
+    rows = answer.split()
     lanes, deeps, heads, _, sizes = (rows[word::_ROW] for word in range(_ROW))
     return [
-        Window(int(lane), unhex(head), int(size), deep == b"1")
+        Window(int(lane), unpack_id(head), int(size), deep == b"1")
         for lane, deep, head, size in zip(lanes, deeps, heads, sizes, strict=True)
     ]

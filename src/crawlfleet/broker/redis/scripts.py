@@ -14,23 +14,23 @@ class Script(NamedTuple):
     sha: str
 
 
-def _script(*names: str) -> Script:
+def _load_script(*names: str) -> Script:
     """Join several files into one script: the first ones define what the last one uses."""
     source = "\n".join((_FOLDER / f"{name}.lua").read_text("utf-8") for name in names)
     return Script(source, sha1(source.encode(), usedforsecurity=False).hexdigest())
 
 
-CLAIM = _script("claim")
-OFFER = _script("ready", "ready_shrink", "ready_offer")
-WINDOWS = _script("ready_windows")
-CHANGED = _script("ready_changed")
-TAKE = _script("ready", "ready_take")
-REFILL = _script("ready", "ready_shrink", "ready_refill")
-DISCARD = _script("ready", "ready_discard")
-DROP = _script("ready", "ready_drop")
-CLEAR = _script("ready", "ready_clear")
-POST_FREED = _script("freed_post")
-TAKE_FREED = _script("freed_take")
-PUT_ON_BOARD = _script("board_put")
+CLAIM = _load_script("claim")
+OFFER = _load_script("ready", "ready_shrink", "ready_offer")
+WINDOWS = _load_script("ready_windows")
+CHANGED = _load_script("ready_changed")
+TAKE = _load_script("ready", "ready_take")
+REFILL = _load_script("ready", "ready_shrink", "ready_refill")
+DISCARD = _load_script("ready", "ready_discard")
+DROP = _load_script("ready", "ready_drop")
+CLEAR = _load_script("ready", "ready_clear")
+POST_FREED = _load_script("freed_post")
+TAKE_FREED = _load_script("freed_take")
+PUT_ON_BOARD = _load_script("board_put")
 
 ALL = (CLAIM, OFFER, WINDOWS, CHANGED, TAKE, REFILL, DISCARD, DROP, CLEAR, POST_FREED, TAKE_FREED, PUT_ON_BOARD)

@@ -9,8 +9,8 @@ from typing import Any
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.principal import AuditEntry, Principal
+from crawlfleet.ports.admin_store import AccessStore, NewAuditEntry
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.identity import AuditStore, NewAuditEntry
 from crawlfleet.wire.schema_errors import shortened
 
 PAGE_MOST = 1_000
@@ -18,11 +18,11 @@ DETAILS_BYTES = 4 << 10
 
 
 class Audit:
-    def __init__(self, *, store: AuditStore, clock: Clock) -> None:
+    def __init__(self, *, store: AccessStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 
-    async def note(
+    async def write_entry(
         self,
         principal: Principal | None,
         address: str,
@@ -41,17 +41,17 @@ class Audit:
             NewAuditEntry(
                 self._clock.now(),
                 role,
-                _kept(name),
+                _storable_text(name),
                 token,
                 node,
-                _kept(address),
-                _kept(action),
-                _kept(target),
-                _details(details or {}),
+                _storable_text(address),
+                _storable_text(action),
+                _storable_text(target),
+                _encode_details(details or {}),
             )
         )
 
-    async def page(self, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
+    async def list_entries(self, limit: int = 100, before: int | None = None) -> list[AuditEntry]:
         """Return a page of entries, newest first; `before` is the id of the last entry of the page before."""
         if not 0 < limit <= PAGE_MOST:
             raise InvalidInput(f"1 to {PAGE_MOST}", field="limit")
@@ -60,13 +60,13 @@ class Audit:
         return await self._store.audit_page(limit, before)
 
 
-def _kept(text: str) -> str:
+def _storable_text(text: str) -> str:
     """Return as much of the text as a database can keep: an entry is never lost for what a caller wrote into it."""
     return shortened(text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode())
 
 
-def _details(details: Mapping[str, Any]) -> bytes:
+def _encode_details(details: Mapping[str, Any]) -> bytes:
     body = json.dumps(details, default=str, ensure_ascii=False).encode("utf-8", "replace")
     if len(body) > DETAILS_BYTES:
-        body = json.dumps({"cut": len(body), "fields": [_kept(str(key)) for key in details][:20]}).encode()
+        body = json.dumps({"cut": len(body), "fields": [_storable_text(str(key)) for key in details][:20]}).encode()
     return body

@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.model.node import Cluster, Node
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import Health, NodeStatus
-from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.ports.ready_tasks import ReadyTasks
-from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.ports.store import PlacementStore
 
 HEALTHY_SHARE = 0.9
 DEGRADED_SHARE = 0.5
 _EXPECTED = (NodeStatus.ONLINE, NodeStatus.UNRESPONSIVE)
 """Statuses of nodes that should be working: not those that never joined, left cleanly or are held by a person."""
-
-
-class ReportStore(TaskStore, ReadyTasks, NodeStore, Protocol):
-    pass
 
 
 @dataclass(slots=True)
@@ -32,7 +26,7 @@ class Use:
     running: int = 0
     reserved: dict[str, float] = field(default_factory=dict)
 
-    def add(self, requirement: Requirement) -> None:
+    def add_task(self, requirement: Requirement) -> None:
         self.running += 1
         for name, amount in requirement.resources:
             self.reserved[name] = self.reserved.get(name, 0.0) + amount
@@ -53,8 +47,8 @@ class ClusterReport:
 
     @property
     def by_status(self) -> dict[NodeStatus, int]:
-        found = Counter(node.status for node in self.nodes)
-        return {status: found[status] for status in NodeStatus}
+        counts = Counter(node.status for node in self.nodes)
+        return {status: counts[status] for status in NodeStatus}
 
     @property
     def slots(self) -> int:
@@ -82,10 +76,12 @@ def cluster_health(nodes: Iterable[Node]) -> Health:
     return Health.DEGRADED if share >= DEGRADED_SHARE else Health.UNHEALTHY
 
 
-async def cluster_reports(store: ReportStore, configure: Configure, only: str | None = None) -> list[ClusterReport]:
+async def cluster_reports(store: PlacementStore, configure: Configure, only: str | None = None) -> list[ClusterReport]:
     """Return the reports by name; of one cluster when it is named. A cluster that only nodes name is included."""
     await configure.refresh()
-    nodes = [configure.sized(node) for node in await store.nodes() if only in (None, node.description.cluster)]
+    nodes = [
+        configure.with_effective_slots(node) for node in await store.nodes() if only in (None, node.description.cluster)
+    ]
     clusters = {cluster.name: cluster for cluster in await store.clusters() if only in (None, cluster.name)}
     for node in nodes:
         clusters.setdefault(node.description.cluster, Cluster(node.description.cluster))
@@ -102,7 +98,7 @@ async def cluster_reports(store: ReportStore, configure: Configure, only: str | 
         for node in members:
             for row in held[node.id]:
                 lane = lanes[row.lane]
-                by_node[node.id].add(lane.requirement)
-                by_project.setdefault(lane.project, Use()).add(lane.requirement)
-        reports.append(ClusterReport(clusters[name], members, by_node, by_project, configure.own(name)))
+                by_node[node.id].add_task(lane.requirement)
+                by_project.setdefault(lane.project, Use()).add_task(lane.requirement)
+        reports.append(ClusterReport(clusters[name], members, by_node, by_project, configure.cached_own_values(name)))
     return reports

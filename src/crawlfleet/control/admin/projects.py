@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.errors import NotFound
@@ -19,7 +19,6 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.project import Project, Use
 from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_quota_store import DailyStore
 from crawlfleet.ports.project_store import ProjectStore, ProjectUse
 from crawlfleet.wire.tasks import unstorable
 
@@ -35,13 +34,9 @@ class ProjectReport(NamedTuple):
     renews_at: Instant
 
 
-class _Store(ProjectStore, DailyStore, Protocol):
-    pass
-
-
 class Projects:
     def __init__(
-        self, *, store: _Store, broker: Broker, clock: Clock, id_factory: IdFactory, placing: asyncio.Lock
+        self, *, store: ProjectStore, broker: Broker, clock: Clock, id_factory: IdFactory, placing: asyncio.Lock
     ) -> None:
         """Create the service; `placing` is held by the dispatcher of this master from its read to its commit."""
         self._store = store
@@ -52,24 +47,24 @@ class Projects:
         self._limited: frozenset[str] = frozenset()
         self._read_at: float | None = None
         self._changes = 0
-        self._look = SingleFlight(self._read, "projects")
+        self._refresh_once = SingleFlight(self._read_limited_projects, "projects")
 
-    async def change(
+    async def change_project(
         self, name: str, change: Callable[[Project], Project], expected_version: int | None = None
     ) -> Project:
         """Write the next version of the project; the leader reads it before it places more. Raises Conflict."""
         now = self._clock.now()
-        done = await self._store.change_project(name, change, self._ids.one(), now, expected_version)
-        await self._tell()
-        return done
+        project = await self._store.change_project(name, change, self._ids.one(), now, expected_version)
+        await self._notify_leader()
+        return project
 
-    async def drop(self, name: str) -> None:
+    async def reset_project(self, name: str) -> None:
         """Reset the project to the defaults. Raises NotFound when it was never described."""
         if unstorable(name) or not await self._store.drop_project(name, self._clock.now()):
             raise NotFound(f"nobody described project {name!r}")
-        await self._tell()
+        await self._notify_leader()
 
-    async def report(self, name: str) -> ProjectReport:
+    async def get_report(self, name: str) -> ProjectReport:
         """Return the report on a project. Raises NotFound for one that was never described and that has no open
         tasks."""
         if unstorable(name):
@@ -82,7 +77,7 @@ class Projects:
         today = await self._store.day_uses([name], day)
         return ProjectReport(project, use, today[name], end_of(day))
 
-    async def reports(self) -> list[ProjectReport]:
+    async def list_reports(self) -> list[ProjectReport]:
         """Return the reports on the described projects and on those that have open tasks, by name. Tasks without a
         project belong to none."""
         described = {project.name: project for project in await self._store.projects()}
@@ -97,21 +92,21 @@ class Projects:
             for name in sorted({*described, *uses} - {""})
         ]
 
-    async def limited(self) -> frozenset[str]:
+    async def load_limited_projects(self) -> frozenset[str]:
         """Return the projects that may refuse a submit."""
         if self._read_at is None or self._clock.monotonic() - self._read_at >= FRESH_S:
-            await self._look()
+            await self._refresh_once()
         return self._limited
 
-    async def _read(self) -> None:
-        at, changes = self._clock.monotonic(), self._changes
-        self._limited = frozenset(one.name for one in await self._store.projects() if one.limits_submits)
+    async def _read_limited_projects(self) -> None:
+        now_mono, changes = self._clock.monotonic(), self._changes
+        self._limited = frozenset(project.name for project in await self._store.projects() if project.limits_submits)
         # This read may have missed a change that was made here meanwhile.
-        self._read_at = at if changes == self._changes else None
+        self._read_at = now_mono if changes == self._changes else None
 
-    async def _tell(self) -> None:
+    async def _notify_leader(self) -> None:
         self._changes += 1
         self._read_at = None
-        await self._broker.signals.wake([LOOK, LEADER])
+        await self._broker.signals.send_signals([LOOK, LEADER])
         async with self._placing:
             pass

@@ -13,42 +13,42 @@ from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.queue_store import QueueStore
 from crawlfleet.wire.tasks import unstorable
 
 
 class Pause:
-    def __init__(self, *, store: ReadyTasks, broker: Broker, clock: Clock, placing: asyncio.Lock) -> None:
+    def __init__(self, *, store: QueueStore, broker: Broker, clock: Clock, placing: asyncio.Lock) -> None:
         """Create the service; `placing` is held by the dispatcher of this master from its read to its commit."""
         self._store = store
         self._broker = broker
         self._clock = clock
         self._placing = placing
 
-    async def pause(self, queue: str) -> bool:
+    async def pause_queue(self, queue: str) -> bool:
         """Pause the queue; returns True when that changed something."""
-        has_changed = await self._set(queue, is_paused=True)
+        has_changed = await self._set_paused(queue, is_paused=True)
         async with self._placing:
             return has_changed
 
-    async def resume(self, queue: str) -> bool:
-        return await self._set(queue, is_paused=False)
+    async def resume_queue(self, queue: str) -> bool:
+        return await self._set_paused(queue, is_paused=False)
 
     async def set_order(self, queue: str, *, is_lifo: bool) -> bool:
         """Set whether the last or the first of the waiting tasks is placed first. Returns True when that changed
         something."""
-        _check(queue)
+        _check_queue_name(queue)
         has_changed = await self._store.set_queue_order(queue, is_lifo, self._clock.now())
-        await self._broker.signals.wake([LOOK, LEADER])
+        await self._broker.signals.send_signals([LOOK, LEADER])
         return has_changed
 
-    async def _set(self, queue: str, *, is_paused: bool) -> bool:
-        _check(queue)
+    async def _set_paused(self, queue: str, *, is_paused: bool) -> bool:
+        _check_queue_name(queue)
         has_changed = await self._store.set_queue_paused(queue, is_paused, self._clock.now())
-        await self._broker.signals.wake([LOOK, LEADER])
+        await self._broker.signals.send_signals([LOOK, LEADER])
         return has_changed
 
 
-def _check(queue: str) -> None:
+def _check_queue_name(queue: str) -> None:
     if not 0 < len(queue) <= limits.LABEL_CHARS or unstorable(queue):
         raise InvalidInput(f"a queue's name has 1 to {limits.LABEL_CHARS} characters", field="queue")

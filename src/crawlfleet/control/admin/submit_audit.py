@@ -33,14 +33,14 @@ class SubmitLog:
         self._lines: dict[tuple[Principal, str], _Line] = {}
         self._writer: asyncio.Task[None] | None = None
 
-    def note(self, principal: Principal, address: str, first: TaskId, last: TaskId, tasks: int) -> None:
+    def note_submit(self, principal: Principal, address: str, first: TaskId, last: TaskId, tasks: int) -> None:
         line = self._lines.get((principal, address))
         if line is None:
             line = self._lines[principal, address] = _Line(first, last)
         line.first, line.last = min(line.first, first), max(line.last, last)
         line.tasks += tasks
         if self._writer is None:
-            self._writer = asyncio.create_task(self._write(), name="submit log")
+            self._writer = asyncio.create_task(self._run_writer(), name="submit log")
 
     async def close(self) -> None:
         """Write the entries that are left."""
@@ -48,7 +48,7 @@ class SubmitLog:
             self._writer.cancel()
         await self._write_lines()
 
-    async def _write(self) -> None:
+    async def _run_writer(self) -> None:
         try:
             while self._lines:
                 await self._write_lines()
@@ -62,7 +62,7 @@ class SubmitLog:
             target = task_text(line.first) if line.tasks == 1 else f"{line.tasks} tasks"
             details = {"tasks": line.tasks, "first": task_text(line.first), "last": task_text(line.last)}
             try:
-                await self._audit.note(principal, address, "task.submit", target, details)
+                await self._audit.write_entry(principal, address, "task.submit", target, details)
             except Unavailable as exc:
                 # The tasks are stored and are a record by themselves; a store that is unavailable cannot take this
                 # entry either.

@@ -13,7 +13,7 @@ from crawlfleet.model.crawl import CrawlCounts, CrawlUrl, UrlFlag
 from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, TaskId, execution_text, task_text
 from crawlfleet.ports.chunk_store import CHUNKS
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.crawl_store import Asking, ChunkReport, CrawlStore, Exchanged
+from crawlfleet.ports.composite_store import Asking, ChunkReport, CrawlStore, Exchanged
 from crawlfleet.wire.crawl import WAIT_MS, CrawlDown, CrawlUp, ReportBody
 
 LOOK_S = 0.5

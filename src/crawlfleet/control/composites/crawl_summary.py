@@ -11,7 +11,7 @@ import msgspec
 
 from crawlfleet.model.ids import GroupId, TaskId
 from crawlfleet.ports.built_in_types import CrawlEngine
-from crawlfleet.ports.group_store import GroupStore
+from crawlfleet.ports.composite_store import GroupStore
 
 NOTES_MOST = 50
 _WINDOW = 100

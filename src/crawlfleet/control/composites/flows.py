@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.control.tasks.submit import Submit
 from crawlfleet.errors import Conflict, InvalidInput, NotFound
 from crawlfleet.model import limits
@@ -17,20 +17,15 @@ from crawlfleet.model.ids import GroupId, IdFactory, TaskId, group_text
 from crawlfleet.model.refusal import Refusal
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.flow_store import AddedFlow, FlowStore, NewFlow, NewStep, StepRecord
-from crawlfleet.ports.group_store import GroupStore
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.task_store import Applied, TaskStore
+from crawlfleet.ports.composite_store import AddedFlow, NewFlow, NewStep, StepRecord
+from crawlfleet.ports.store import CompositeStore
+from crawlfleet.ports.task_store import Applied, Claim
 from crawlfleet.scheduling.flows import flow_graph
 from crawlfleet.scheduling.flows.flow_steps import flow_status
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.wire.tasks import TaskBody
 
 _MEMBERS = 1_000
-
-
-class _Tables(FlowStore, GroupStore, TaskStore, Protocol):
-    pass
 
 
 class StepAsked(NamedTuple):
@@ -52,7 +47,9 @@ class Flow(NamedTuple):
 
 
 class Flows:
-    def __init__(self, *, store: _Tables, broker: Broker, clock: Clock, id_factory: IdFactory, submit: Submit) -> None:
+    def __init__(
+        self, *, store: CompositeStore, broker: Broker, clock: Clock, id_factory: IdFactory, submit: Submit
+    ) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock
@@ -78,7 +75,7 @@ class Flows:
         async with self._submit.room_for(items):
             limited = await self._submit.limited(items)
             added = await self._store.add_flow(NewFlow(flow, project or "", name, now, new, limited), claim, now)
-        await tell(self._broker, added.applied)
+        await publish_hints(self._broker, added.applied)
         return added
 
     async def page(self, limit: int, before: GroupId | None = None, project: str | None = None) -> list[Flow]:
@@ -113,7 +110,7 @@ class Flows:
 
     async def _change(self, tasks: Sequence[TaskId], reason: str) -> Applied:
         applied = await self._store.change(tasks, task_state_machine.cancel_task(reason), self._clock.now())
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         return applied
 
     async def resume(self, flow: GroupId) -> Applied:
@@ -122,7 +119,7 @@ class Flows:
         applied = await self._store.resume_flow(flow, self._clock.now())
         if not applied.after:
             raise Conflict(f"nothing of {group_text(flow)} is to run again: its steps completed, or still run")
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         return applied
 
     async def drop(self, flow: GroupId) -> list[TaskId]:

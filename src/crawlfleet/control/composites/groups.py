@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,9 +19,9 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.crawl_store import CrawlStore, NewCrawl
-from crawlfleet.ports.group_store import GroupStore, MemberFailure, NewGroup
-from crawlfleet.ports.task_store import Applied, SubmissionAnswer, TaskStore
+from crawlfleet.ports.composite_store import MemberFailure
+from crawlfleet.ports.store import CompositeStore
+from crawlfleet.ports.task_store import Applied, NewCrawl, NewGroup, SubmissionAnswer
 from crawlfleet.wire.groups import ShardSpec
 from crawlfleet.wire.tasks import TaskBody
 
@@ -39,10 +39,6 @@ class IsFlow(Conflict):
 
 class GroupOpen(Conflict):
     code = "group_open"
-
-
-class _Groups(GroupStore, TaskStore, CrawlStore, Protocol):
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +107,14 @@ class Some(NamedTuple):
 
 class Groups:
     def __init__(
-        self, *, store: _Groups, submit: Submit, cancel: Cancel, retry: Retry, id_factory: IdFactory, clock: Clock
+        self,
+        *,
+        store: CompositeStore,
+        submit: Submit,
+        cancel: Cancel,
+        retry: Retry,
+        id_factory: IdFactory,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._submit = submit

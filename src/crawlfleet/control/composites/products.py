@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from crawlfleet.control.results.result_collection import Speaker, StaleExecution
 from crawlfleet.control.tasks.finish import is_storable
 from crawlfleet.errors import InvalidInput, NotFound
@@ -17,21 +15,16 @@ from crawlfleet.model.product import (
     product_text,
 )
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.product_store import ProductBatch, ProductFilter, ProductStore
-from crawlfleet.ports.reads import Reads
+from crawlfleet.ports.composite_store import ProductBatch, ProductFilter
 from crawlfleet.ports.record_page import RecordPage
-from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.ports.store import CompositeStore
 from crawlfleet.wire.products import ANSWER_PRODUCTS, ProductsUp, ReportUp, UnseenUp, product_in
 
 _KINDS = {kind.word: kind for kind in (ChangeKind.NEW, ChangeKind.CHANGED, ChangeKind.GONE)}
 
 
-class _Store(ProductStore, TaskStore, Reads, Protocol):
-    pass
-
-
 class Products:
-    def __init__(self, *, store: _Store, clock: Clock) -> None:
+    def __init__(self, *, store: CompositeStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 

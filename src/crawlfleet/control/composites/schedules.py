@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from crawlfleet.control.support.broker_hints import tell, tell_ready
+from crawlfleet.control.support.broker_hints import publish_hints, publish_ready
 from crawlfleet.control.tasks.submit import Submit
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import instants, limits
@@ -19,10 +19,9 @@ from crawlfleet.model.schedule import CatchUp, Overlap, Schedule, Tick, Timing
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.broker import SCHEDULES, Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.reads import Reads
 from crawlfleet.ports.record_page import RecordPage
 from crawlfleet.ports.schedule_store import HandRun, RunAnswer, ScheduleAnswer, ScheduleFilter, ScheduleStore
+from crawlfleet.ports.task_store import Claim, TaskReadStore
 from crawlfleet.scheduling.schedules import ticks as times
 from crawlfleet.wire.schedules import KINDS, ScheduleBody, ScheduleChange, change_fields, changed
 from crawlfleet.wire.schema_errors import shortened
@@ -34,7 +33,7 @@ _SECOND_MS = times.SECOND_MS
 _TIMES = {*KINDS, "time_zone", "starts_at", "ends_at", "jitter_s"}
 
 
-class _Store(ScheduleStore, Reads, Protocol):
+class _Store(ScheduleStore, TaskReadStore, Protocol):
     pass
 
 
@@ -71,7 +70,7 @@ class Schedules:
         # Not before the store has looked for the key: a time in the future may have passed when the request is
         # repeated.
         answer = await self._store.add_schedule(lambda: _new(number, body, task, by, now), claim, now)
-        await self._broker.signals.wake([SCHEDULES])
+        await self._broker.signals.send_signals([SCHEDULES])
         return answer
 
     async def change(self, schedule: ScheduleId, change: ScheduleChange) -> Schedule:
@@ -101,8 +100,8 @@ class Schedules:
             limited = await self._submit.limited([task])
             run = HandRun(schedule, task, is_forced, claim, limited)
             answer = await self._store.run_schedule(run, self._clock.now())
-        await tell(self._broker, answer.cancelled)
-        await tell_ready(self._broker, answer.ready)
+        await publish_hints(self._broker, answer.cancelled)
+        await publish_ready(self._broker, answer.ready)
         return answer
 
     async def get(self, schedule: ScheduleId) -> Schedule:
@@ -121,7 +120,7 @@ class Schedules:
 
     async def _write(self, schedule: ScheduleId, change: Callable[[Schedule], Schedule], now: Instant) -> Schedule:
         record = await self._store.change_schedule(schedule, change, now)
-        await self._broker.signals.wake([SCHEDULES])
+        await self._broker.signals.send_signals([SCHEDULES])
         return record
 
     async def _template(self, raw: msgspec.Raw) -> TaskBody:

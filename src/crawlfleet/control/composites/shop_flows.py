@@ -24,9 +24,7 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.built_in_types import ShopTypes
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.reads import Reads
-from crawlfleet.ports.task_store import Accepted, Applied
+from crawlfleet.ports.task_store import Accepted, Applied, Claim, TaskReadStore
 from crawlfleet.wire.tasks import TaskBody, unstorable
 
 BATCHES_MAX = 500
@@ -54,7 +52,7 @@ class ShopFlows:
     def __init__(
         self,
         *,
-        store: Reads,
+        store: TaskReadStore,
         clock: Clock,
         flows: Flows,
         cancel: Cancel,

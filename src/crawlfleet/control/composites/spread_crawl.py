@@ -10,7 +10,7 @@ from crawlfleet.control.tasks.task_types import TaskTypes
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.ports.built_in_types import CrawlEngine
-from crawlfleet.ports.crawl_store import NewCrawl
+from crawlfleet.ports.task_store import NewCrawl
 from crawlfleet.wire.groups import CrawlBody
 from crawlfleet.wire.tasks import TaskBody
 

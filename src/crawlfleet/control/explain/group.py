@@ -4,14 +4,12 @@ store."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 from crawlfleet.control.explain.host_waits import AwaitedHosts
 from crawlfleet.errors import NotFound
 from crawlfleet.model.ids import GroupId, TaskId, group_text
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.group_store import GroupStore
-from crawlfleet.ports.reads import Reads
+from crawlfleet.ports.store import CompositeStore
 from crawlfleet.scheduling.explain import group as explain_group
 from crawlfleet.scheduling.explain import task as explain
 
@@ -20,15 +18,11 @@ LOOKED_AT = 16
 PAGE = 1_000
 
 
-class _Store(GroupStore, Reads, Protocol):
-    pass
-
-
 class WhyGroup:
     def __init__(
         self,
         *,
-        store: _Store,
+        store: CompositeStore,
         clock: Clock,
         hosts: AwaitedHosts,
         why: Callable[[TaskId], Awaitable[explain.Explanation]],

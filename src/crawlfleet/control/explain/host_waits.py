@@ -40,7 +40,7 @@ class AwaitedHosts:
         if not names:
             return []
         known, uses = await self._store.hosts(names), []
-        values = self._configure.known(DEFAULT_CLUSTER).values
+        values = self._configure.cached_config(DEFAULT_CLUSTER).values
         usual = HostLimits(values["host_rate"], values["host_concurrency"], values["host_delay_s"])
         for name in names[: 4 * NAMED_MOST]:
             host = known.get(name, Host(name))

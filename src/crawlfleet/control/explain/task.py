@@ -25,17 +25,9 @@ from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_quota_store import DailyStore
-from crawlfleet.ports.flow_store import FlowStore
-from crawlfleet.ports.group_store import GroupStore
 from crawlfleet.ports.host_store import HostStore
-from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.ports.parking import ParkingStore
-from crawlfleet.ports.preemptions import Preemptions
-from crawlfleet.ports.project_store import ProjectStore
-from crawlfleet.ports.reads import Reads
-from crawlfleet.ports.ready_tasks import ReadyTasks
-from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.ports.queue_store import QueueStore
+from crawlfleet.ports.store import CompositeStore, PlacementStore
 from crawlfleet.scheduling.explain import flow, parked
 from crawlfleet.scheduling.explain import task as explain
 from crawlfleet.scheduling.explain.placement_reason import PlacementReason, placement_reason
@@ -45,20 +37,7 @@ from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation, short_
 from crawlfleet.scheduling.quotas.project_quota import Allowance, QuotaViolation
 
 
-class _All(
-    TaskStore,
-    ReadyTasks,
-    NodeStore,
-    Reads,
-    FlowStore,
-    Preemptions,
-    ProjectStore,
-    ParkingStore,
-    HostStore,
-    DailyStore,
-    GroupStore,
-    Protocol,
-):
+class _ExplainedStore(PlacementStore, CompositeStore, QueueStore, HostStore, Protocol):
     pass
 
 
@@ -66,7 +45,7 @@ class Why:
     def __init__(
         self,
         *,
-        store: _All,
+        store: _ExplainedStore,
         clock: Clock,
         configure: Configure,
         advice: PlacementContext,
@@ -123,7 +102,7 @@ class Why:
 
     @property
     def _overcommit(self) -> float:
-        return float(self._configure.known(DEFAULT_CLUSTER).values["overcommit"])
+        return float(self._configure.cached_config(DEFAULT_CLUSTER).values["overcommit"])
 
     async def _short(self, project: str) -> DailyQuotaViolation | None:
         day = day_of(self._clock.now())
@@ -143,7 +122,7 @@ class Why:
     ) -> PlacementReason | None:
         """Return the reasons for the node that has the task, by the present state of the nodes."""
         cluster = requirement.cluster or DEFAULT_CLUSTER
-        name = requirement.strategy or self._configure.known(cluster).values["strategy"]
+        name = requirement.strategy or self._configure.cached_config(cluster).values["strategy"]
         make = self._advice.strategies.factories.get(name)
         state = next((state for state in nodes if state.node.id == task.node), None)
         if make is None or state is None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.exhausted_quotas import exhausted_daily_quotas
@@ -27,10 +26,8 @@ from crawlfleet.model.queue import Lane, LaneId, Queue
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.ports.broker import Broker, Window
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_quota_store import DailyStore
-from crawlfleet.ports.node_store import NodeStore, PlacementView
-from crawlfleet.ports.project_store import ProjectStore
-from crawlfleet.ports.ready_tasks import ReadyTasks
+from crawlfleet.ports.queue_store import PlacementView
+from crawlfleet.ports.store import PlacementStore
 from crawlfleet.scheduling.explain.task import PlacementExplanation, explain_placement
 from crawlfleet.scheduling.placement.dispatch_round import DispatchRound, RoundInputs, RoundLimits, RoundPlan
 from crawlfleet.scheduling.placement.fair_shares import FairSharesByRank
@@ -50,17 +47,13 @@ LANES_PER_PASS = 200
 """Lanes without a window that get one before the next round: a new leader does not wait for all of them."""
 
 
-class _ViewStore(ReadyTasks, NodeStore, ProjectStore, DailyStore, Protocol):
-    pass
-
-
 class ClusterView:
     """The leader's cache of what a dispatch round goes by; see above for when it is refreshed."""
 
     def __init__(
         self,
         *,
-        store: _ViewStore,
+        store: PlacementStore,
         broker: Broker,
         clock: Clock,
         ledger: SlotLedger,
@@ -140,14 +133,14 @@ class ClusterView:
         await self._load_queues(view.queues)
         self._load_nodes(view.nodes, view.clusters)
         self._oldest_tasks = view.ready_heads
-        window_heads = {window.lane: window.head for window in await self._broker.ready.windows()}
+        window_heads = {window.lane: window.head for window in await self._broker.ready_index.list_windows()}
         await self._load_lanes(view.ready_heads)
         behind = [lane for lane in view.ready_heads if _is_behind(window_heads.get(lane, 0), lane, view)]
         self._lanes_without_window = sorted(
             behind, key=lambda lane: (-self._lanes[lane].priority, view.ready_heads[lane])
         )
         await self._load_missing_windows()
-        windows = await self._broker.ready.windows()
+        windows = await self._broker.ready_index.list_windows()
         for gone in {ready.lane.id for ready in self.lane_order} - {window.lane for window in windows}:
             self.lane_order.remove_lane(gone)
         self._deep_windows.clear()
@@ -156,7 +149,7 @@ class ClusterView:
     async def apply_changes(self, term: int, now: Instant) -> None:
         """Apply what happened since; cheap, to be called before every round."""
         await self._load_missing_windows()
-        await self._apply_windows(await self._broker.ready.changed())
+        await self._apply_windows(await self._broker.ready_index.pop_changed_windows())
         self._placer.knowledge = await self._evidence.for_pass(self.lane_order.subject_requirements.values(), term, now)
         apply_ledger_changes(self._placer, self._ledger)
 
@@ -187,15 +180,15 @@ class ClusterView:
         before, self._lifo_queues = self._lifo_queues, self._orders.update_queues(queues)
         if changed := before ^ self._lifo_queues:
             # Their windows are the wrong way round: the refresh loads them anew.
-            lanes = [window.lane for window in await self._broker.ready.windows()]
+            lanes = [window.lane for window in await self._broker.ready_index.list_windows()]
             await self._load_shown_lanes(lanes)
-            await self._broker.ready.drop([lane for lane in lanes if self._lanes[lane].queue in changed])
+            await self._broker.ready_index.drop_windows([lane for lane in lanes if self._lanes[lane].queue in changed])
 
     def _load_nodes(self, nodes: Sequence[Node], clusters: Sequence[Cluster]) -> None:
         configure, ledger = self._configure, self._ledger
-        self.nodes = [configure.sized(node) for node in nodes]
+        self.nodes = [configure.with_effective_slots(node) for node in nodes]
         self._clusters = {cluster.name: cluster for cluster in clusters}
-        self.default_strategy = configure.known(DEFAULT_CLUSTER).values["strategy"]
+        self.default_strategy = configure.cached_config(DEFAULT_CLUSTER).values["strategy"]
         self._resolved = {}
         ledger.pop_changes()
         now_mono = self._clock.monotonic()
@@ -206,7 +199,7 @@ class ClusterView:
             rng=self._rng,
             default_strategy=self.default_strategy,
             cursors=self._cursors,
-            overcommit=configure.known(DEFAULT_CLUSTER).values["overcommit"],
+            overcommit=configure.cached_config(DEFAULT_CLUSTER).values["overcommit"],
             strategies=self._strategies.factories,
         )
 
@@ -221,7 +214,7 @@ class ClusterView:
         newest = [lane for lane in lanes if self.is_lifo(lane)]
         oldest = [lane for lane in lanes if lane not in newest] if newest else lanes
         for lane, tasks in (await self._store.ready_parts(oldest, newest, limit)).items():
-            await self._broker.ready.refill(lane, tasks, is_deep=len(tasks) == limit)
+            await self._broker.ready_index.refill_window(lane, tasks, is_deep=len(tasks) == limit)
 
     async def refill_windows(self, placed: Mapping[LaneId, Sequence[NodeState]]) -> bool:
         """Reload windows that a round left low; True if there were any."""
@@ -251,7 +244,7 @@ class ClusterView:
         try:
             await self._load_lanes(lanes)
         except InvariantBroken:
-            await self._broker.ready.drop([lane for lane in lanes if lane not in self._lanes])
+            await self._broker.ready_index.drop_windows([lane for lane in lanes if lane not in self._lanes])
             raise
 
     async def _load_lanes(self, lanes: Iterable[LaneId]) -> None:
@@ -316,7 +309,7 @@ class ClusterView:
     def _resolve_strategy(self, requirement: Requirement) -> Requirement:
         if requirement.strategy is not None or requirement.cluster is None:
             return requirement
-        strategy = self._configure.known(requirement.cluster).values["strategy"]
+        strategy = self._configure.cached_config(requirement.cluster).values["strategy"]
         return requirement if strategy == self.default_strategy else replace(requirement, strategy=strategy)
 
 

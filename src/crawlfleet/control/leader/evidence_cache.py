@@ -14,7 +14,7 @@ from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.ports.evidence import EvidenceStore
+from crawlfleet.ports.event_store import EvidenceStore
 from crawlfleet.scheduling.placement.regions import DEFAULT_REGIONS, Location, Regions
 from crawlfleet.scheduling.placement.strategies import Evidence, Knowledge
 
@@ -55,7 +55,7 @@ class EvidenceCache:
                 self._rows[row.subject][row.node] = row.address, row.record
 
     def current_regions(self) -> Regions:
-        configured = self._configure.known(DEFAULT_CLUSTER).values["regions"]
+        configured = self._configure.cached_config(DEFAULT_CLUSTER).values["regions"]
         if configured is not self._regions_config:
             self._regions_config = configured
             places = {

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from crawlfleet.model.daily_quota import day_of
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.project import Project
-from crawlfleet.ports.daily_quota_store import DailyStore
+from crawlfleet.ports.project_store import ProjectStore
 from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation, exhausted_quota
 
 
 async def exhausted_daily_quotas(
-    store: DailyStore, projects: Iterable[Project], now: Instant
+    store: ProjectStore, projects: Iterable[Project], now: Instant
 ) -> dict[str, DailyQuotaViolation]:
     daily, day = [project for project in projects if project.quotas.limits_days], day_of(now)
     if not daily:

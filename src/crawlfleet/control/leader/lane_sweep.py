@@ -11,7 +11,7 @@ import structlog
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.queue import LaneId
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.lane_upkeep import LANE_SWEEP_EVERY_S, LaneUpkeep
+from crawlfleet.ports.maintenance_store import LANE_SWEEP_EVERY_S, RetentionStore
 
 log = structlog.get_logger()
 
@@ -30,7 +30,7 @@ _BEFORE_ALL: LaneId = -1
 
 
 class LaneSweep:
-    def __init__(self, *, store: LaneUpkeep, clock: Clock, few: int = FEW_LANES) -> None:
+    def __init__(self, *, store: RetentionStore, clock: Clock, few: int = FEW_LANES) -> None:
         self._store = store
         self._clock = clock
         self._few = few

@@ -5,22 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.model.node import Cluster, Node
 from crawlfleet.model.status import ClusterStatus
-from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.ports.ready_tasks import ReadyTasks
-from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.ports.store import PlacementStore
 from crawlfleet.scheduling.nodes.health import is_on_trial, trial_slots
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.shared_machines import share_machines
-
-
-class _NodeStateStore(TaskStore, ReadyTasks, NodeStore, Protocol):
-    pass
 
 
 def node_state(
@@ -42,9 +35,9 @@ def node_state(
     )
 
 
-async def node_states(store: _NodeStateStore, configure: Configure) -> list[NodeState]:
+async def node_states(store: PlacementStore, configure: Configure) -> list[NodeState]:
     await configure.refresh()
-    nodes = [configure.sized(node) for node in await store.nodes()]
+    nodes = [configure.with_effective_slots(node) for node in await store.nodes()]
     clusters = {cluster.name: cluster for cluster in await store.clusters()}
     held = await store.held([node.id for node in nodes])
     rows = [row for tasks in held.values() for row in tasks]

@@ -19,16 +19,7 @@ from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.queue import Lane, LaneId, Queue
-from crawlfleet.ports.broker import (
-    Broker,
-    EventFan,
-    FreedFeed,
-    LiveBoard,
-    ProgressBoard,
-    ReadyIndex,
-    Signals,
-    Window,
-)
+from crawlfleet.ports.broker import Broker, ReadyIndex, Window
 from crawlfleet.ports.clock import Clock
 
 MAX_AGE_S = 1.0
@@ -77,89 +68,66 @@ class QueueOrders:
         self.update_queues(await self._store.queues())
 
 
-class OrderedReady:
+class OrderedReadyIndex:
     """A ready index that keeps the order of each queue."""
 
-    def __init__(self, broker: Broker, orders: QueueOrders) -> None:
-        self._broker = broker
+    def __init__(self, index: ReadyIndex, orders: QueueOrders) -> None:
+        self._index = index
         self._orders = orders
 
-    @property
-    def _index(self) -> ReadyIndex:
-        return self._broker.ready
-
-    async def offer(self, ready: Mapping[LaneId, Sequence[TaskId]]) -> None:
+    async def offer_tasks(self, ready: Mapping[LaneId, Sequence[TaskId]]) -> None:
         if lifo := await self._orders.lifo_lanes(list(ready)):
             ready = {lane: _negate_ids(tasks) if lane in lifo else tasks for lane, tasks in ready.items()}
-        await self._index.offer(ready)
+        await self._index.offer_tasks(ready)
 
-    async def windows(self) -> list[Window]:
-        return _with_positive_heads(await self._index.windows())
+    async def list_windows(self) -> list[Window]:
+        return _with_positive_heads(await self._index.list_windows())
 
-    async def changed(self) -> list[Window]:
-        return _with_positive_heads(await self._index.changed())
+    async def pop_changed_windows(self) -> list[Window]:
+        return _with_positive_heads(await self._index.pop_changed_windows())
 
-    async def take(self, wants: Mapping[LaneId, int]) -> dict[LaneId, list[TaskId]]:
-        taken = await self._index.take(wants)
-        for lane, tasks in taken.items():
+    async def pop_tasks(self, counts: Mapping[LaneId, int]) -> dict[LaneId, list[TaskId]]:
+        popped = await self._index.pop_tasks(counts)
+        for lane, tasks in popped.items():
             # In order, so that the first is a negated one if any is; the same task may stand there both ways.
             if tasks[0] < 0:
-                taken[lane] = list(dict.fromkeys(map(abs, tasks)))
-        return taken
+                popped[lane] = list(dict.fromkeys(map(abs, tasks)))
+        return popped
 
-    async def refill(self, lane: LaneId, heads: Sequence[TaskId], is_deep: bool) -> None:
+    async def refill_window(self, lane: LaneId, heads: Sequence[TaskId], is_deep: bool) -> None:
         is_lifo = await self._orders.lifo_lanes([lane])
-        await self._index.refill(lane, _negate_ids(heads) if is_lifo else heads, is_deep)
+        await self._index.refill_window(lane, _negate_ids(heads) if is_lifo else heads, is_deep)
 
-    async def discard(self, tasks: Sequence[tuple[LaneId, TaskId]]) -> None:
+    async def discard_tasks(self, tasks: Sequence[tuple[LaneId, TaskId]]) -> None:
         if lifo := await self._orders.lifo_lanes([lane for lane, _ in tasks]):
             tasks = [(lane, -task if lane in lifo else task) for lane, task in tasks]
-        await self._index.discard(tasks)
+        await self._index.discard_tasks(tasks)
 
-    async def drop(self, lanes: Sequence[LaneId]) -> None:
-        await self._index.drop(lanes)
+    async def drop_windows(self, lanes: Sequence[LaneId]) -> None:
+        await self._index.drop_windows(lanes)
 
     async def clear(self) -> None:
         await self._index.clear()
 
 
 class OrderedBroker:
-    """A broker whose ready index keeps the order of each queue."""
+    """A broker whose ready index keeps the order of each queue; all other parts are those of the broker below."""
 
     def __init__(self, broker: Broker, orders: QueueOrders) -> None:
         self._broker = broker
-        self._ready = OrderedReady(broker, orders)
+        self.ready_index: ReadyIndex = OrderedReadyIndex(broker.ready_index, orders)
+        self.signals = broker.signals
+        self.freed_slots = broker.freed_slots
+        self.events = broker.events
+        self.measurements = broker.measurements
+        self.progress = broker.progress
 
     @property
-    def ready(self) -> ReadyIndex:
-        return self._ready
+    def failure_reason(self) -> str | None:
+        return self._broker.failure_reason
 
-    @property
-    def signals(self) -> Signals:
-        return self._broker.signals
-
-    @property
-    def freed(self) -> FreedFeed:
-        return self._broker.freed
-
-    @property
-    def events(self) -> EventFan:
-        return self._broker.events
-
-    @property
-    def board(self) -> LiveBoard:
-        return self._broker.board
-
-    @property
-    def progress(self) -> ProgressBoard:
-        return self._broker.progress
-
-    @property
-    def trouble(self) -> str | None:
-        return self._broker.trouble
-
-    async def generation(self) -> str:
-        return await self._broker.generation()
+    async def load_generation(self) -> str:
+        return await self._broker.load_generation()
 
     async def close(self) -> None:
         await self._broker.close()

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.group_store import GroupStore
-from crawlfleet.ports.upkeep import Upkeep
-
-
-class _CounterStore(Upkeep, GroupStore, Protocol):
-    pass
+from crawlfleet.ports.maintenance_store import CounterStore
 
 
 class CounterAggregator(LeaderLoop):
     name = "tallier"
     pause_s = 1.0
 
-    def __init__(self, *, store: _CounterStore, clock: Clock, leadership: LeadershipState) -> None:
+    def __init__(self, *, store: CounterStore, clock: Clock, leadership: LeadershipState) -> None:
         super().__init__(clock, leadership)
         self._store = store
 

@@ -36,9 +36,8 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.event_store import EventStore
-from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.ports.ready_tasks import ReadyTasks
-from crawlfleet.ports.task_store import Applied, Assignment, TaskStore
+from crawlfleet.ports.store import PlacementStore
+from crawlfleet.ports.task_store import Applied, Assignment
 from crawlfleet.scheduling.placement.dispatch_round import RoundLimits
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.lane_order import count_oldest_turns
@@ -52,7 +51,7 @@ REFRESH_S = 1.0
 """Maximum age of the view of nodes, queues and lanes."""
 
 
-class _DispatchStore(TaskStore, ReadyTasks, NodeStore, EventStore, Protocol):
+class _DispatchStore(PlacementStore, EventStore, Protocol):
     pass
 
 
@@ -106,7 +105,7 @@ class Dispatcher(LeaderLoop):
 
     async def wait(self, pause_s: float) -> None:
         if pause_s > 0 and self.leadership.term is not None:
-            await self._broker.signals.wait(LEADER, pause_s)
+            await self._broker.signals.wait_for_signal(LEADER, pause_s)
         else:
             await super().wait(0)
 
@@ -117,8 +116,8 @@ class Dispatcher(LeaderLoop):
     async def _dispatch(self, term: int, now: Instant) -> DispatchReport:
         if term != self._term:
             await self._load_term(term)
-        self._ledger.release_all(await self._broker.freed.take_all())
-        if await self._broker.signals.wait(LOOK, 0):
+        self._ledger.release_all(await self._broker.freed_slots.pop_slots())
+        if await self._broker.signals.wait_for_signal(LOOK, 0):
             self._refreshed_at = float("-inf")
         is_refreshing = self._clock.monotonic() - self._refreshed_at >= REFRESH_S
         if is_refreshing:
@@ -149,7 +148,7 @@ class Dispatcher(LeaderLoop):
         self._stuck_lanes.clear()
         self._recent_placements.clear()
         self.view.reset()
-        await self._broker.freed.take_all()
+        await self._broker.freed_slots.pop_slots()
         nodes = await self._store.nodes()
         held = await self._store.held([node.id for node in nodes])
         rows = [row for tasks in held.values() for row in tasks]
@@ -158,17 +157,17 @@ class Dispatcher(LeaderLoop):
         for row in rows:
             lane = lanes[row.lane]
             self._ledger.hold_one(row.node, row.execution, lane.requirement, now_mono, lane.project)
-        await self._broker.ready.clear()
+        await self._broker.ready_index.clear()
         await self._refresh_view()
         self._term = term
 
     async def _refresh_view(self) -> None:
         """Refresh the view from the store: hints may have been lost."""
-        generation = await self._broker.generation()
+        generation = await self._broker.load_generation()
         if generation != self._generation:
             self._generation = generation
             self._ledger.is_doubted = True
-            await self._broker.ready.clear()
+            await self._broker.ready_index.clear()
         await self.view.refresh()
         self._refreshed_at = self._clock.monotonic()
 
@@ -183,7 +182,7 @@ class Dispatcher(LeaderLoop):
             applied = await self._assign(batch, term, now)
         except (Unavailable, NotLeader):
             self._ledger.mark_doubted([item.node for item in batch])
-            await self._broker.ready.offer(_tasks_by_lane(batch))
+            await self._broker.ready_index.offer_tasks(_tasks_by_lane(batch))
             raise
         if self._failed_nodes:
             self._failed_nodes.forget_tasks(applied.after)
@@ -194,7 +193,7 @@ class Dispatcher(LeaderLoop):
             pairs = [(item.node, item.execution) for item in items]
             self._ledger.hold_all(pairs, lane.requirement, now_mono, lane.project, is_unknown_to_placer=False)
         self._recent_placements.record_placements(assigned, now_mono)
-        await self._broker.signals.wake([node_topic(node) for node in applied.told])
+        await self._broker.signals.send_signals([node_topic(node) for node in applied.told])
         if not applied.refused:
             return DispatchReport(len(batch))
         await self._return_refused(batch, applied)
@@ -206,9 +205,11 @@ class Dispatcher(LeaderLoop):
         lifo = [lane for lane in chosen if self.view.is_lifo(lane)]
         oldest = {lane: await self._oldest_tasks(lane, len(chosen[lane])) for lane in lifo}
         wants = {lane: len(nodes) - len(oldest.get(lane, ())) for lane, nodes in chosen.items()}
-        popped = await self._broker.ready.take({lane: want for lane, want in wants.items() if want})
+        popped = await self._broker.ready_index.pop_tasks({lane: want for lane, want in wants.items() if want})
         if oldest:
-            await self._broker.ready.discard([(lane, task) for lane, tasks in oldest.items() for task in tasks])
+            await self._broker.ready_index.discard_tasks(
+                [(lane, task) for lane, tasks in oldest.items() for task in tasks]
+            )
         batch: list[Assignment] = []
         for lane, nodes in chosen.items():
             tasks = list(dict.fromkeys([*oldest.get(lane, ()), *popped.get(lane, ())]))
@@ -241,7 +242,7 @@ class Dispatcher(LeaderLoop):
             return batch
         later = [item for item in batch if item.task in bounced]
         self._ledger.mark_doubted([item.node for item in later])
-        await self._broker.ready.offer(_tasks_by_lane(later))
+        await self._broker.ready_index.offer_tasks(_tasks_by_lane(later))
         return [item for item in batch if item.task not in bounced]
 
     async def _oldest_tasks(self, lane: LaneId, count: int) -> list[TaskId]:
@@ -278,7 +279,7 @@ class Dispatcher(LeaderLoop):
         unready = [item for item in refused if applied.refused[item.task].code in _STILL_READY]
         if unready:
             self._refreshed_at = float("-inf")
-            await self._broker.ready.offer(_tasks_by_lane(unready))
+            await self._broker.ready_index.offer_tasks(_tasks_by_lane(unready))
 
     async def _report_blocked(self, served: Container[LaneId], term: int, now: Instant) -> None:
         """Record one event when a class of tasks has no feasible node, not one per task or pass."""

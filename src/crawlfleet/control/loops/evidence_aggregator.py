@@ -14,7 +14,7 @@ from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import ErrorClass
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.evidence import EndedRun, EvidenceStore
+from crawlfleet.ports.event_store import EndedRun, EvidenceStore
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.scheduling.placement.evidence_subjects import outcome_subjects
 

@@ -72,7 +72,7 @@ class Granter(LeaderLoop):
         due_at = self._ledger.next_due_at()
         left_s = pause_s if due_at is None else min(pause_s, due_at - self._clock.monotonic())
         if left_s > 0:
-            await self._broker.signals.wait(GRANTS, left_s)
+            await self._broker.signals.wait_for_signal(GRANTS, left_s)
 
     async def run_term(self, term: int, now: Instant) -> object:
         now_mono = self._clock.monotonic()
@@ -87,7 +87,7 @@ class Granter(LeaderLoop):
             learned = await self._store.put_grants(change, term, now)
             if learned:
                 self._evidence_cache.apply_folded(learned, term)
-            await self._broker.signals.wake([node_topic(node) for node, _, _ in change.versions])
+            await self._broker.signals.send_signals([node_topic(node) for node, _, _ in change.versions])
         self._term = term
         self._gap_s = pause_after_pass_s(self._clock.monotonic() - now_mono)
         return None
@@ -98,7 +98,7 @@ class Granter(LeaderLoop):
         if not (reports.sessions or reports.notes or len(self._ledger)):
             return change
         await self._configure.refresh()
-        values = self._configure.known(DEFAULT_CLUSTER).values
+        values = self._configure.cached_config(DEFAULT_CLUSTER).values
         self._ledger.set_defaults(HostLimits(values["host_rate"], values["host_concurrency"], values["host_delay_s"]))
         if names := self._ledger.unknown_hosts(reports.sessions, reports.notes):
             self._ledger.load_hosts(names, await self._store.hosts(sorted(names)), now_mono)

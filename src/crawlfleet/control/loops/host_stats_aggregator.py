@@ -7,7 +7,7 @@ from crawlfleet.control.loops.base import LeaderLoop
 from crawlfleet.model.host_stats import ALL_HOSTS, answers, unreached
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.host_stats_store import HostFigureStore
+from crawlfleet.ports.maintenance_store import CounterStore
 from crawlfleet.scheduling.nodes.node_faults import HostReach
 
 BATCHES = 100
@@ -17,7 +17,7 @@ class HostStatsAggregator(LeaderLoop):
     name = "figure_tallier"
     pause_s = 2.0
 
-    def __init__(self, *, store: HostFigureStore, clock: Clock, leadership: LeadershipState, reach: HostReach) -> None:
+    def __init__(self, *, store: CounterStore, clock: Clock, leadership: LeadershipState, reach: HostReach) -> None:
         super().__init__(clock, leadership)
         self._store = store
         self._reach = reach

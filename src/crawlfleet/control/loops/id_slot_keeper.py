@@ -11,7 +11,7 @@ from crawlfleet.control.loops.base import Loop, log
 from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.leadership import Leadership
+from crawlfleet.ports.leadership_store import LeadershipStore
 
 AHEAD_MS = 60_000
 
@@ -20,7 +20,7 @@ class IdSlotKeeper(Loop):
     name = "id_keeper"
     pause_s = 10.0
 
-    def __init__(self, *, store: Leadership, clock: Clock, ids: IdFactory, boot: int) -> None:
+    def __init__(self, *, store: LeadershipStore, clock: Clock, ids: IdFactory, boot: int) -> None:
         super().__init__(clock)
         self._store = store
         self._ids = ids

@@ -12,7 +12,7 @@ from crawlfleet.control.loops.base import Loop, log
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.leadership import LeaderRow, Leadership
+from crawlfleet.ports.leadership_store import LeaderRow, LeadershipStore
 
 SILENCE_S = 3.0
 
@@ -21,7 +21,7 @@ class Leader(Loop):
     name = "leader"
     pause_s = 1.0
 
-    def __init__(self, *, store: Leadership, clock: Clock, leadership: LeadershipState, holder: str) -> None:
+    def __init__(self, *, store: LeadershipStore, clock: Clock, leadership: LeadershipState, holder: str) -> None:
         super().__init__(clock)
         self._store = store
         self._leadership = leadership

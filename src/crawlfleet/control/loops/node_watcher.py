@@ -63,7 +63,7 @@ class NodeWatcher(LeaderLoop):
         changes = []
         for node in nodes:
             assert node.measurement is not None
-            thresholds = health_thresholds(self._configure.known(node.description.cluster).values)
+            thresholds = health_thresholds(self._configure.cached_config(node.description.cluster).values)
             state = next_health(before[node.id], node.measurement, now_mono, thresholds, faults[node.id])
             states[node.id] = state
             if state.status is not node.health or _summary(state.details) != _summary(node.health_details):
@@ -72,7 +72,7 @@ class NodeWatcher(LeaderLoop):
         self._states = states
         if any(change.health is not change.had for change in changes):
             # Before anything more is placed by the old judgement.
-            await self._broker.signals.wake([LOOK, LEADER])
+            await self._broker.signals.send_signals([LOOK, LEADER])
         if now_mono - self._sampled_at >= SAMPLE_S:
             samples = [(node.id, _encode(node.measurement)) for node in nodes]
             if samples:

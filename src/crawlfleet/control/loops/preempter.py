@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.exhausted_quotas import exhausted_daily_quotas
@@ -17,7 +16,7 @@ from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.leader.node_states import node_state
 from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.control.loops.base import LeaderLoop, log
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.model.ids import NodeId, TaskId, made_at
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.limits import PRIORITY_MIN
@@ -27,11 +26,8 @@ from crawlfleet.model.status import Recall
 from crawlfleet.model.task import LiveTask
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_quota_store import DailyStore
-from crawlfleet.ports.node_store import NodeStore, PlacementView
-from crawlfleet.ports.preemptions import Preemption, Preemptions
-from crawlfleet.ports.ready_tasks import ReadyTasks
-from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.ports.queue_store import PlacementView, Preemption
+from crawlfleet.ports.store import PlacementStore
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.lane_order import Ageing, lane_rank
 from crawlfleet.scheduling.placement.preemption import (
@@ -53,10 +49,6 @@ MAX_NODES = 200
 MAX_LANES = 500
 
 
-class _PreemptionStore(TaskStore, ReadyTasks, NodeStore, Preemptions, DailyStore, Protocol):
-    pass
-
-
 @dataclass(frozen=True, slots=True)
 class PreemptReport:
     recalled: int = 0
@@ -73,7 +65,7 @@ class Preempter(LeaderLoop):
     def __init__(
         self,
         *,
-        store: _PreemptionStore,
+        store: PlacementStore,
         broker: Broker,
         clock: Clock,
         leadership: LeadershipState,
@@ -94,7 +86,7 @@ class Preempter(LeaderLoop):
 
     async def run_term(self, term: int, now: Instant) -> PreemptReport:
         await self._configure.refresh()
-        settings = self._configure.known(DEFAULT_CLUSTER).values
+        settings = self._configure.cached_config(DEFAULT_CLUSTER).values
         rules = PreemptionRules(min_rank_gap=settings["preemption_gap"])
         if not settings["preemption"] or not await self._may_preempt(rules):
             return PreemptReport()
@@ -149,7 +141,7 @@ class Preempter(LeaderLoop):
     ) -> list[WaitingLane]:
         """The waiting lanes in the dispatcher's order of service, down to the last for which a task may be preempted;
         without those that a quota holds back."""
-        sizes = {window.lane: window.size for window in await self._broker.ready.windows()}
+        sizes = {window.lane: window.size for window in await self._broker.ready_index.list_windows()}
         left = project_allowances(view.projects, self._ledger.project_use, exhausted)
         now_mono = self._clock.monotonic()
         ranked: list[tuple[int, TaskId, WaitingLane]] = []
@@ -171,7 +163,7 @@ class Preempter(LeaderLoop):
 
     def _node_states(self, view: PlacementView) -> list[NodeState]:
         clusters = {cluster.name: cluster for cluster in view.clusters}
-        states = [node_state(self._configure.sized(node), clusters, self._ledger) for node in view.nodes]
+        states = [node_state(self._configure.with_effective_slots(node), clusters, self._ledger) for node in view.nodes]
         share_machines(states)
         return states
 
@@ -234,7 +226,7 @@ class Preempter(LeaderLoop):
                 row = rows[victim.task]
                 chosen.append(Preemption(row.id, row.execution, row.round, row.node, waiter))
         applied = await self._store.preempt(chosen, term, now)
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         if applied.after:
             served = len({preemption.waiter for preemption in chosen if preemption.task in applied.after})
             log.info("tasks_preempted", count=len(applied.after), waiters=served)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from crawlfleet.control.leader.lane_sweep import LaneSweep
 from crawlfleet.control.leader.leadership_state import LeadershipState
@@ -16,10 +15,7 @@ from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.ports.chunk_store import ChunkStore
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.host_stats_store import HostFigureStore
-from crawlfleet.ports.host_store import HostStore
-from crawlfleet.ports.lane_upkeep import LaneUpkeep
-from crawlfleet.ports.upkeep import KEEP_AUDIT_MS, PruneCursor, Upkeep
+from crawlfleet.ports.maintenance_store import KEEP_AUDIT_MS, PruneCursor, RetentionStore
 from crawlfleet.scheduling.nodes.clock_trust import ClockTrust
 
 BATCH = 1_000
@@ -40,10 +36,6 @@ class Retention:
     """Time that products are kept after they were found to be gone; None: for ever."""
 
 
-class _PruneStore(Upkeep, LaneUpkeep, HostFigureStore, HostStore, Protocol):
-    pass
-
-
 class Pruner(LeaderLoop):
     name = "pruner"
     pause_s = 60.0
@@ -51,7 +43,7 @@ class Pruner(LeaderLoop):
     def __init__(
         self,
         *,
-        store: _PruneStore,
+        store: RetentionStore,
         clock: Clock,
         leadership: LeadershipState,
         retention: Retention | None = None,

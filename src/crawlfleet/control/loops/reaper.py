@@ -9,30 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
 
 from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.control.loops.base import LeaderLoop, log
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.model.ids import TaskId, node_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import NodeStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.node_store import LeaseRow, NodeStore
-from crawlfleet.ports.ready_tasks import HeldTask, ReadyTasks
-from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.ports.node_store import LeaseRow
+from crawlfleet.ports.queue_store import HeldTask
+from crawlfleet.ports.store import PlacementStore
 from crawlfleet.scheduling.nodes.lease import LeaseTracker
 from crawlfleet.scheduling.tasks import task_state_machine
 
 OVERDUE_BATCH = 500
 OVERDUE_BATCHES = 10
 """Batches of candidates that one pass looks at; the next pass goes on behind them."""
-
-
-class _ReapStore(TaskStore, ReadyTasks, NodeStore, Protocol):
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +46,7 @@ class Reaper(LeaderLoop):
     def __init__(
         self,
         *,
-        store: _ReapStore,
+        store: PlacementStore,
         broker: Broker,
         clock: Clock,
         leadership: LeadershipState,
@@ -86,7 +81,7 @@ class Reaper(LeaderLoop):
         if applied is None:
             return False
         log.warning("lease_ended", node=node_text(lease.node), session=lease.session, tasks=len(applied.after))
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         return True
 
     async def _recall_overdue(self, term: int, now: Instant) -> int:
@@ -114,5 +109,5 @@ class Reaper(LeaderLoop):
         if not tasks:
             return 0
         applied = await self._store.change(tasks, task_state_machine.recall_overdue(now), now, term)
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         return len(applied.after)

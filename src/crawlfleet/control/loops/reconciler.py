@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.leader.slot_ledger import SlotLedger
@@ -11,13 +10,7 @@ from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.broker import LEADER, Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.ports.ready_tasks import ReadyTasks
-from crawlfleet.ports.task_store import TaskStore
-
-
-class _ReconcileStore(TaskStore, ReadyTasks, NodeStore, Protocol):
-    pass
+from crawlfleet.ports.store import PlacementStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +33,7 @@ class Reconciler(LeaderLoop):
     """Pause while the broker is away or was emptied: no hint tells then which slots became free at other masters."""
 
     def __init__(
-        self, *, store: _ReconcileStore, broker: Broker, clock: Clock, leadership: LeadershipState, ledger: SlotLedger
+        self, *, store: PlacementStore, broker: Broker, clock: Clock, leadership: LeadershipState, ledger: SlotLedger
     ) -> None:
         super().__init__(clock, leadership)
         self._store = store
@@ -57,7 +50,7 @@ class Reconciler(LeaderLoop):
                 return
 
     def _is_in_doubt(self) -> bool:
-        return self._ledger.is_doubted or self._broker.trouble is not None
+        return self._ledger.is_doubted or self._broker.failure_reason is not None
 
     async def run_term(self, term: int, now: Instant) -> Drift:
         is_in_doubt, self._ledger.is_doubted = self._is_in_doubt(), False
@@ -81,5 +74,5 @@ class Reconciler(LeaderLoop):
         report = log.info if is_in_doubt else log.warning
         report("ledger_drifted", missing=drift.missing, surplus=drift.surplus)
         if surplus:
-            await self._broker.signals.wake([LEADER])
+            await self._broker.signals.send_signals([LEADER])
         return drift

@@ -25,5 +25,5 @@ class Relay(LeaderLoop):
         """Number one batch; True if there may be more."""
         last = await self._store.relay(term, ROWS)
         if last:
-            await self._broker.events.announce(last)
+            await self._broker.events.announce_event(last)
         return last > 0

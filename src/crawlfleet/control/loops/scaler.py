@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.exhausted_quotas import exhausted_daily_quotas
@@ -21,10 +20,9 @@ from crawlfleet.model.node import DEFAULT_CLUSTER, Node
 from crawlfleet.model.status import NodeStatus
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_quota_store import DailyStore
-from crawlfleet.ports.node_store import NodeStore, PlacementView
-from crawlfleet.ports.ready_tasks import ReadyTasks
-from crawlfleet.ports.slots import SlotChange, SlotStore
+from crawlfleet.ports.node_store import SlotChange
+from crawlfleet.ports.queue_store import PlacementView
+from crawlfleet.ports.store import PlacementStore
 from crawlfleet.scheduling.nodes.slot_scaling import LoadLimits, LoadState, NodeLoad, next_slots
 from crawlfleet.scheduling.placement.filters import CLASS_FILTERS, NODE_FILTERS, Ask, NodeState, has_no_room
 from crawlfleet.scheduling.placement.shared_machines import share_machines
@@ -32,10 +30,6 @@ from crawlfleet.scheduling.quotas.project_quota import project_allowances
 
 _FILTERS_BUT_SLOTS = (*CLASS_FILTERS, *NODE_FILTERS, has_no_room)
 """All filters but the one on free slots."""
-
-
-class _ScaleStore(ReadyTasks, NodeStore, SlotStore, DailyStore, Protocol):
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +48,7 @@ class Scaler(LeaderLoop):
     def __init__(
         self,
         *,
-        store: _ScaleStore,
+        store: PlacementStore,
         broker: Broker,
         clock: Clock,
         leadership: LeadershipState,
@@ -79,7 +73,10 @@ class Scaler(LeaderLoop):
             return ScaleReport()
         asks = await self._waiting_asks(view, now)
         clusters = {cluster.name: cluster for cluster in view.clusters}
-        states = {node.id: node_state(self._configure.sized(node), clusters, self._ledger) for node in view.nodes}
+        states = {
+            node.id: node_state(self._configure.with_effective_slots(node), clusters, self._ledger)
+            for node in view.nodes
+        }
         share_machines(list(states.values()))
         judged = {node.id: self._judge_node(node, states[node.id], asks) for node in following}
         report = await self._write_changes([change for _, change in judged.values() if change is not None], term, now)
@@ -94,7 +91,7 @@ class Scaler(LeaderLoop):
     async def _waiting_asks(self, view: PlacementView, now: Instant) -> Sequence[Ask]:
         """The classes of tasks that wait and may run, each once."""
         lanes, paused = await self._store.lanes(list(view.ready_heads)), view.paused_queues
-        overcommit = self._configure.known(DEFAULT_CLUSTER).values["overcommit"]
+        overcommit = self._configure.cached_config(DEFAULT_CLUSTER).values["overcommit"]
         exhausted = await exhausted_daily_quotas(self._store, view.projects, now)
         allowances_left = project_allowances(view.projects, self._ledger.project_use, exhausted)
         asks = {Ask(lane.requirement, lane.project, overcommit) for lane in lanes if lane.queue not in paused}
@@ -108,7 +105,7 @@ class Scaler(LeaderLoop):
         assert node.measurement is not None
         is_full = state.held >= state.slots
         is_wanted = is_full and any(not any(refuses(state, ask) for refuses in _FILTERS_BUT_SLOTS) for ask in asks)
-        values = self._configure.known(node.description.cluster).values
+        values = self._configure.cached_config(node.description.cluster).values
         bounds = values["slots_min"], values["slots_max"]
         node_load = NodeLoad(node.measurement, state.slots, is_full, is_wanted)
         now_mono = self._clock.monotonic()
@@ -119,7 +116,7 @@ class Scaler(LeaderLoop):
         changed = await self._store.scale_slots(changes, term, now)
         if not changed:
             return ScaleReport()
-        await self._broker.signals.wake([*(node_topic(node) for node in sorted(changed)), LOOK, LEADER])
+        await self._broker.signals.send_signals([*(node_topic(node) for node in sorted(changed)), LOOK, LEADER])
         raised = sum(change.slots > change.had for change in changes if change.node in changed)
         report = ScaleReport(raised, len(changed) - raised)
         log.info("slots_scaled", raised=report.raised, lowered=report.lowered)

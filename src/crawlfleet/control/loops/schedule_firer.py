@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop, log
-from crawlfleet.control.support.broker_hints import tell, tell_ready
+from crawlfleet.control.support.broker_hints import publish_hints, publish_ready
 from crawlfleet.control.tasks.submit import Submit
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.schedule import Plan, Schedule
@@ -51,7 +51,7 @@ class ScheduleFirer(LeaderLoop):
         if pause_s > 0 and self.leadership.term is not None:
             if self._next_at is not None:
                 pause_s = min(pause_s, max(0.001, (self._next_at - self._clock.now()) / 1000))
-            await self._broker.signals.wait(SCHEDULES, pause_s)
+            await self._broker.signals.wait_for_signal(SCHEDULES, pause_s)
         else:
             await super().wait(pause_s)
 
@@ -73,8 +73,8 @@ class ScheduleFirer(LeaderLoop):
                 Firing(due.schedule, due.plan, {tick_at: next(made) for tick_at in due.ticks}, limited) for due in batch
             ]
             report = await self._store.fire(firings, term, now)
-        await tell(self._broker, report.cancelled)
-        await tell_ready(self._broker, report.ready)
+        await publish_hints(self._broker, report.cancelled)
+        await publish_ready(self._broker, report.ready)
         if report.fired or report.skipped:
             log.info("schedules_fired", fired=report.fired, skipped=report.skipped, stale=report.stale)
         return len(batch) - report.stale

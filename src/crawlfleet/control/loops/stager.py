@@ -7,21 +7,18 @@ from typing import Protocol
 from crawlfleet.control.leader.failed_node_memory import FailedNodeMemory
 from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_quota_store import DailyStore
-from crawlfleet.ports.evidence import EvidenceStore
-from crawlfleet.ports.parking import ParkingStore
-from crawlfleet.ports.ready_tasks import ReadyTasks
-from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.ports.event_store import EvidenceStore
+from crawlfleet.ports.store import PlacementStore
 from crawlfleet.scheduling.tasks import task_state_machine
 
 BATCH = 1_000
 
 
-class _StageStore(TaskStore, ReadyTasks, EvidenceStore, ParkingStore, DailyStore, Protocol):
+class _StageStore(PlacementStore, EvidenceStore, Protocol):
     pass
 
 
@@ -52,7 +49,7 @@ class Stager(LeaderLoop):
         # Before they are ready: the dispatcher may place them at once.
         self._failed_nodes.remember_failures(await self._store.failed_on(due))
         applied = await self._store.change(due, task_state_machine.release_due(now), now, term)
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         return is_more or (len(due) == BATCH and bool(applied.after))
 
     async def _unpark(self, term: int, now: Instant) -> bool:
@@ -61,5 +58,5 @@ class Stager(LeaderLoop):
         if not parked:
             return False
         applied = await self._store.change(parked, task_state_machine.unpark_task, now, term)
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         return len(parked) >= BATCH and bool(applied.after)

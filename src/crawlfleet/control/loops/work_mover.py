@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.leader.node_states import node_states
 from crawlfleet.control.loops.base import LeaderLoop, log
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER, Node
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.ports.ready_tasks import ReadyTasks
-from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.ports.store import PlacementStore
 from crawlfleet.scheduling.nodes.health import is_on_trial
 from crawlfleet.scheduling.placement.filters import Ask, NodeState, is_suitable
 from crawlfleet.scheduling.tasks import task_state_machine
 
 MAX_MOVED = 500
 """Tasks moved in one pass: the next is two seconds away."""
-
-
-class _MoveStore(TaskStore, ReadyTasks, NodeStore, Protocol):
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +36,7 @@ class WorkMover(LeaderLoop):
     pause_s = 2.0
 
     def __init__(
-        self, *, store: _MoveStore, broker: Broker, clock: Clock, leadership: LeadershipState, configure: Configure
+        self, *, store: PlacementStore, broker: Broker, clock: Clock, leadership: LeadershipState, configure: Configure
     ) -> None:
         super().__init__(clock, leadership)
         self._store = store
@@ -63,7 +56,7 @@ class WorkMover(LeaderLoop):
             # The newest task assigned since then is its trial, which is to end where it is.
             rows.pop()
         lanes = {lane.id: lane for lane in await self._store.lanes(sorted({row.lane for row in rows}))}
-        overcommit = self._configure.known(DEFAULT_CLUSTER).values["overcommit"]
+        overcommit = self._configure.cached_config(DEFAULT_CLUSTER).values["overcommit"]
         others = [state for state in states if state.node.id != node.id and not is_on_trial(state.node)]
         movable = {
             lane.id
@@ -77,7 +70,7 @@ class WorkMover(LeaderLoop):
         applied = await self._store.change(
             list(chosen), task_state_machine.move_executions(chosen, f"{node_text(node.id)} keeps failing"), now, term
         )
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         if applied.after:
             log.warning("tasks_moved", node=node_text(node.id), count=len(applied.after))
         return len(applied.after)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import limits
 from crawlfleet.model.ids import NodeId, node_text
@@ -11,17 +9,12 @@ from crawlfleet.model.instants import ms
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.ports.slots import SlotStore
 
 DRAIN_S = 300.0
 
 
-class _DrainStore(NodeStore, SlotStore, Protocol):
-    pass
-
-
 class Drain:
-    def __init__(self, *, store: _DrainStore, broker: Broker, clock: Clock) -> None:
+    def __init__(self, *, store: NodeStore, broker: Broker, clock: Clock) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock
@@ -42,9 +35,9 @@ class Drain:
             raise InvalidInput(f"0 to {limits.SLOTS_MAX}", field="slots")
         if not await self._store.set_slots(node, slots, self._clock.now(), follows_load=follows_load):
             raise NotFound(f"no node {node_text(node)}")
-        await self._broker.signals.wake([node_topic(node), LOOK, LEADER])
+        await self._broker.signals.send_signals([node_topic(node), LOOK, LEADER])
 
     async def _hold(self, node: NodeId, drain_by: int | None) -> None:
         if not await self._store.hold(node, drain_by, drain_by is not None, self._clock.now()):
             raise NotFound(f"no node {node_text(node)}")
-        await self._broker.signals.wake([node_topic(node), LOOK, LEADER])
+        await self._broker.signals.send_signals([node_topic(node), LOOK, LEADER])

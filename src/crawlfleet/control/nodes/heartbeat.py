@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
 
 import msgspec
 
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model.ids import NodeId, node_text, parse
 from crawlfleet.model.instants import Instant, ms
@@ -21,8 +20,8 @@ from crawlfleet.model.node import Measurement, Node
 from crawlfleet.model.status import NodeStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.node_store import NodeStore, Renewal, Renewed
-from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.ports.node_store import Renewal, Renewed
+from crawlfleet.ports.store import NodeCallStore
 from crawlfleet.scheduling.tasks import task_state_machine
 
 INTERVAL_S = 30.0
@@ -33,10 +32,6 @@ LEASE_UNSET_MS = 0
 """Lease in the description of a simple client that named no interval: the installation's lease holds for it."""
 
 _encode = msgspec.json.Encoder().encode
-
-
-class _HeartbeatStore(TaskStore, NodeStore, Protocol):
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +63,7 @@ class HeartbeatAnswer:
 
 class Heartbeat:
     def __init__(
-        self, *, store: _HeartbeatStore, broker: Broker, clock: Clock, rng: Random, simple: SimpleClients | None = None
+        self, *, store: NodeCallStore, broker: Broker, clock: Clock, rng: Random, simple: SimpleClients | None = None
     ) -> None:
         self._store = store
         self._broker = broker
@@ -88,7 +83,7 @@ class Heartbeat:
                 # Its lease has just ended, or another heartbeat of it opened a session: once more, as it is now.
                 renewed = await self._renew(await self._require_node(node), measurement, now)
             status = renewed.status
-            await self._broker.board.put(node, measurement)
+            await self._broker.measurements.put_measurement(node, measurement)
         ours = {row.id for row in (await self._store.held([node]))[node]}
         # A client that agreed on an interval of its own has three of them as its lease.
         next_s = min(self._simple.interval_s, record.description.lease_ms / 1000 / LEASE_INTERVALS)
@@ -110,7 +105,7 @@ class Heartbeat:
             record.id, description.slots, description.task_types, decide, now, after=record.session
         )
         if applied is not None:
-            await tell(self._broker, applied)
+            await publish_hints(self._broker, applied)
         return session
 
     async def _require_node(self, node: NodeId) -> Node:

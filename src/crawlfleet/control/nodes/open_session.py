@@ -6,7 +6,7 @@ from random import Random
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.tokens import is_secret
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.control.tasks.finish import Finish
 from crawlfleet.control.tasks.task_types import TYPES_MOST, KnownTypes, check_name
 from crawlfleet.errors import InvalidInput, NotAllowed, NotFound
@@ -15,7 +15,7 @@ from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import ms
 from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.store import NodeCallStore
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.wire.sync import PROTOCOL_VERSION, OpenDown, OpenUp
 
@@ -24,7 +24,7 @@ class OpenSession:
     def __init__(
         self,
         *,
-        store: NodeStore,
+        store: NodeCallStore,
         broker: Broker,
         clock: Clock,
         rng: Random,
@@ -55,10 +55,10 @@ class OpenSession:
             up.node, up.slots, up.task_types, decide, now, after=up.after, is_departing=up.is_departing
         )
         if applied is not None:
-            await tell(self._broker, applied)
-            await self._broker.signals.wake([LOOK, LEADER])
+            await publish_hints(self._broker, applied)
+            await self._broker.signals.send_signals([LOOK, LEADER])
         (node,) = await self._store.nodes([up.node])
-        config = await self._configure.effective(node.description.cluster)
+        config = await self._configure.load_effective_config(node.description.cluster)
         lease_ms = node.description.lease_ms
         return OpenDown(
             session=session,

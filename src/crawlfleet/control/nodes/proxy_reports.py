@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.model.node import Node
 from crawlfleet.model.proxy_health import NodeProxies, ProxyHealth
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.ports.proxy_store import ProxyStore
 from crawlfleet.wire.proxies import ProxiesUp
 from crawlfleet.wire.tasks import unstorable
 
 
-class _Store(ProxyStore, NodeStore, Protocol):
-    pass
-
-
 class ProxyReports:
-    def __init__(self, *, store: _Store, clock: Clock) -> None:
+    def __init__(self, *, store: NodeStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 

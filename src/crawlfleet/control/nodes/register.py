@@ -20,8 +20,9 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.status import NodeStatus
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.node_store import NewNode, NodeStore
+from crawlfleet.ports.node_store import NewNode
+from crawlfleet.ports.store import NodeCallStore
+from crawlfleet.ports.task_store import Claim
 from crawlfleet.wire.tasks import unstorable
 
 LEASE_MS_MIN, LEASE_MS_MAX = 1_000, 3_600_000
@@ -60,7 +61,7 @@ class Register:
     def __init__(
         self,
         *,
-        store: NodeStore,
+        store: NodeCallStore,
         id_factory: IdFactory,
         clock: Clock,
         make_secret: Callable[[], str],

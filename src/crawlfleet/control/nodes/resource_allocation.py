@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.support.single_flight import SingleFlight
@@ -17,21 +16,15 @@ from crawlfleet.model.queue import LaneId
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.task import LiveTask
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.ports.ready_tasks import ReadyTasks
-from crawlfleet.ports.task_store import TaskStore
+from crawlfleet.ports.store import PlacementStore
 from crawlfleet.scheduling.placement.allocation import allocated_amounts, loan_shares
 
 MAX_AGE_S = 5.0
 """Maximum age of the cached list of nodes: a machine seldom gets another agent."""
 
 
-class _AllocationStore(TaskStore, ReadyTasks, NodeStore, Protocol):
-    pass
-
-
 class ResourceAllocator:
-    def __init__(self, *, store: _AllocationStore, clock: Clock, configure: Configure) -> None:
+    def __init__(self, *, store: PlacementStore, clock: Clock, configure: Configure) -> None:
         self._store = store
         self._clock = clock
         self._configure = configure
@@ -59,7 +52,7 @@ class ResourceAllocator:
         machine = cached_node.description.machine
         nodes = self._machines[machine] if machine else [node]
         capacity: dict[str, float] = {}
-        overcommit = self._configure.known(DEFAULT_CLUSTER).values["overcommit"]
+        overcommit = self._configure.cached_config(DEFAULT_CLUSTER).values["overcommit"]
         for node_id in nodes:
             for name, amount in self._nodes[node_id].description.resources:
                 capacity[name] = max(capacity.get(name, 0.0), amount * overcommit)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -24,7 +24,7 @@ from crawlfleet.control.nodes.sync_grants import GrantSync, check_hosts
 from crawlfleet.control.nodes.sync_host_stats import HostStatsSync, check_figures
 from crawlfleet.control.nodes.sync_quota_slices import QuotaSliceSync, check_wants
 from crawlfleet.control.support.batching import Batcher
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.control.tasks.finish import Finish, is_storable, started_before
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
@@ -36,11 +36,9 @@ from crawlfleet.model.status import NodeStatus, Recall
 from crawlfleet.model.task import DecideTransition, LiveTask, RetryPolicy, TaskTransition
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_quota_store import DailyStore
-from crawlfleet.ports.host_stats_store import HostFigureStore
-from crawlfleet.ports.host_store import HostStore
-from crawlfleet.ports.node_store import NodeStore, Renewal, Renewed
-from crawlfleet.ports.task_store import Delivery, TaskStore
+from crawlfleet.ports.node_store import Renewal, Renewed
+from crawlfleet.ports.store import NodeCallStore
+from crawlfleet.ports.task_store import Delivery
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.wire.sync import (
     AssignmentBody,
@@ -64,15 +62,11 @@ _MAX_CLUSTERS_CACHED = 100_000
 _encode = msgspec.json.Encoder().encode
 
 
-class _SyncStore(TaskStore, NodeStore, HostStore, DailyStore, HostFigureStore, Protocol):
-    pass
-
-
 class Sync:
     def __init__(
         self,
         *,
-        store: _SyncStore,
+        store: NodeCallStore,
         broker: Broker,
         clock: Clock,
         rng: Random,
@@ -119,9 +113,9 @@ class Sync:
         if verdict := _verdict(renewed):
             return SyncDown(verdict, acknowledged=acknowledged)
         await self._grants.record_report(up)
-        await self._broker.board.put(up.node, measurement)
+        await self._broker.measurements.put_measurement(up.node, measurement)
         if renewed.came_online or renewed.began_departing:
-            await self._broker.signals.wake([LOOK, LEADER])
+            await self._broker.signals.send_signals([LOOK, LEADER])
         if up.is_leaving:
             return await self._end_session(up, acknowledged)
         slices = await self._slices.grant_requested(up) if up.wants else []
@@ -135,7 +129,7 @@ class Sync:
     async def release_polls(self) -> None:
         """Answer every call that is held open now, and hold none from here on: the master stops."""
         self._may_hold_polls = False
-        await self._broker.signals.wake([node_topic(node) for node in self._pending_polls])
+        await self._broker.signals.send_signals([node_topic(node) for node in self._pending_polls])
 
     def _report_writes(self, up: SyncUp) -> list[Coroutine[Any, Any, Sequence[Any]]]:
         """The writes of what the node reports, one coroutine per kind."""
@@ -153,7 +147,7 @@ class Sync:
         parked = self._pending_polls.get(up.node)
         if parked is not None and _is_older(parked, up):
             del self._pending_polls[up.node]
-            await self._broker.signals.wake([node_topic(up.node)])
+            await self._broker.signals.send_signals([node_topic(up.node)])
 
     async def _hold_poll(self, up: SyncUp, down: SyncDown) -> SyncDown:
         # Two calls that came at nearly the same time have not seen each other held open. A node has no more than two:
@@ -164,7 +158,7 @@ class Sync:
         self._pending_polls[up.node] = up
         try:
             if other is not None:
-                await self._broker.signals.wake([node_topic(up.node)])
+                await self._broker.signals.send_signals([node_topic(up.node)])
             return await self._wait_for_changes(up, down)
         finally:
             if self._pending_polls.get(up.node) is up:
@@ -178,7 +172,7 @@ class Sync:
         """
         ends_at = self._clock.monotonic() + min(up.wait_ms / 1000, LONG_POLL_S)
         while self._may_hold_polls and (left_s := ends_at - self._clock.monotonic()) > 0:
-            is_woken = await self._broker.signals.wait(node_topic(up.node), left_s)
+            is_woken = await self._broker.signals.wait_for_signal(node_topic(up.node), left_s)
             if self._pending_polls.get(up.node) is not up:
                 return SyncDown(SyncVerdict.STALE_NUMBER)
             if not is_woken:
@@ -219,7 +213,7 @@ class Sync:
     async def _compare(self, up: SyncUp, renewed: Renewed, acknowledged: list[int]) -> SyncDown:
         ours = {row.execution: row for row in renewed.held if row.session == up.session}
         if up.progress:
-            await self._broker.progress.put(
+            await self._broker.progress.put_progress(
                 {
                     progress.execution: bytes(progress.figures)
                     for progress in up.progress
@@ -242,7 +236,9 @@ class Sync:
             stops=[execution for execution in up.held if execution not in ours],
             acknowledged=acknowledged,
             drain_ms=_drain_ms(renewed, now),
-            slots=self._configure.slots(cluster, renewed.slots_wanted, renewed.slots_measured, renewed.follows_load),
+            slots=self._configure.effective_slots(
+                cluster, renewed.slots_wanted, renewed.slots_measured, renewed.follows_load
+            ),
             config=self._changed_config(cluster, up),
             grants=await self._grants.changed_grants(up, renewed.granted),
         )
@@ -263,7 +259,7 @@ class Sync:
 
     def _changed_config(self, cluster: str, up: SyncUp) -> NodeConfigBody | None:
         """The configuration if the node lacks it; never an older one: another master may have read a newer change."""
-        config, mark = self._configure.known(cluster), self._configure.mark
+        config, mark = self._configure.cached_config(cluster), self._configure.mark
         if config.version < up.config_version or (config.version, mark) == (up.config_version, up.config_mark):
             return None
         return NodeConfigBody(config.version, config.values["allow_hosts"], ms(config.values["sync_interval_s"]), mark)
@@ -305,7 +301,7 @@ class Sync:
         decide = task_state_machine.return_execution("its node left", now, self._rng)
         applied = await self._store.end_session(up.node, up.session, NodeStatus.OFFLINE, decide, now)
         if applied is not None:
-            await tell(self._broker, applied)
+            await publish_hints(self._broker, applied)
         return SyncDown(SyncVerdict.OK, acknowledged=acknowledged)
 
     async def _renew(self, renewals: list[Renewal]) -> Sequence[Renewed]:

@@ -53,7 +53,7 @@ class GrantSync:
             if len(self._last_reports) >= _MAX_NODES_CACHED:
                 self._last_reports.clear()
             self._last_reports[up.node] = report
-            await self._broker.signals.wake([GRANTS])
+            await self._broker.signals.send_signals([GRANTS])
 
     async def changed_grants(self, up: SyncUp, newest_version: int) -> GrantsBody | None:
         if newest_version <= up.grants_taken:

@@ -11,7 +11,7 @@ from crawlfleet.model import limits
 from crawlfleet.model.host_stats import Batch
 from crawlfleet.model.ids import NodeId
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.host_stats_store import HostFigureStore
+from crawlfleet.ports.host_store import HostStore
 from crawlfleet.wire.sync import HostFiguresBody, SyncUp
 from crawlfleet.wire.tasks import unstorable
 
@@ -19,7 +19,7 @@ _NODES_PER_BATCH = 200
 
 
 class HostStatsSync:
-    def __init__(self, *, store: HostFigureStore, clock: Clock) -> None:
+    def __init__(self, *, store: HostStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._batches: Batcher[Batch, bool] = Batcher(self._write_batches, max_weight=_NODES_PER_BATCH)

@@ -13,7 +13,7 @@ from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.daily_quota import MOST, Amounts, Slice, Want
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_quota_store import DailyStore
+from crawlfleet.ports.project_store import ProjectStore
 from crawlfleet.wire.sync import OverBody, SliceBody, SliceWantBody, SyncUp
 
 _MAX_BATCH = 4_000
@@ -21,7 +21,7 @@ _NUMBER_BITS = 31
 
 
 class QuotaSliceSync:
-    def __init__(self, *, store: DailyStore, clock: Clock) -> None:
+    def __init__(self, *, store: ProjectStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._slice_requests: Batcher[Want, Slice | None] = Batcher(self._grant_slices, max_weight=_MAX_BATCH)

@@ -8,7 +8,7 @@ from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model.cookie import CookieJarSummary, CookieRecord
 from crawlfleet.model.ids import execution_text, task_text
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.cookie_store import CookieChanges, CookieStore
+from crawlfleet.ports.composite_store import CookieChanges, CrawlStore
 from crawlfleet.wire.cookies import AGE_MS_MAX, CookieBody, CookiesDown, CookiesUp
 from crawlfleet.wire.tasks import unstorable
 
@@ -16,7 +16,7 @@ JARS_MAX = 1_000
 
 
 class CookieJars:
-    def __init__(self, *, store: CookieStore, clock: Clock) -> None:
+    def __init__(self, *, store: CrawlStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 

@@ -11,7 +11,7 @@ from crawlfleet.model.execution import ExecutionRecord
 from crawlfleet.model.ids import ExecutionId, TaskId, execution_text, task_text
 from crawlfleet.model.status import ExecutionStatus
 from crawlfleet.ports.chunk_store import CHUNKS, ChunkKind
-from crawlfleet.ports.reads import Reads
+from crawlfleet.ports.task_store import TaskReadStore
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class FoundExecution(NamedTuple):
 
 
 class ExecutionLookup:
-    def __init__(self, *, store: Reads) -> None:
+    def __init__(self, *, store: TaskReadStore) -> None:
         self._store = store
 
     async def find_with_items(self, task: TaskId) -> FoundExecution:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from crawlfleet.control.results.execution_lookup import ExecutionLookup
 from crawlfleet.errors import NotFound
 from crawlfleet.model import ids
 from crawlfleet.model.ids import GroupId, TaskId
-from crawlfleet.ports.crawl_store import CrawlStore
-from crawlfleet.ports.group_store import GroupStore
-from crawlfleet.ports.page_notes import PageNoteReader
-from crawlfleet.ports.reads import Reads
+from crawlfleet.ports.chunk_store import PageNoteReader
+from crawlfleet.ports.store import CompositeStore
 
 OWN = "own"
 CHUNKS_AT_ONCE = 20
@@ -23,12 +21,8 @@ class Notes(NamedTuple):
     lines: bytes
 
 
-class _Store(Reads, GroupStore, CrawlStore, Protocol):
-    pass
-
-
 class PageNotes:
-    def __init__(self, *, store: _Store, reader: PageNoteReader, executions: ExecutionLookup) -> None:
+    def __init__(self, *, store: CompositeStore, reader: PageNoteReader, executions: ExecutionLookup) -> None:
         self._store = store
         self._reader = reader
         self._executions = executions

@@ -62,7 +62,7 @@ class Ends:
             while self._waiters and not self._is_closed:
                 looked_at = loop.time()
                 await self._look()
-                await self._signals.wait(ENDS, POLL_S)
+                await self._signals.wait_for_signal(ENDS, POLL_S)
                 await asyncio.sleep(looked_at + PAUSE_S - loop.time())
         finally:
             self._watcher = None

@@ -13,8 +13,8 @@ from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.status import WAITING_STATUSES
 from crawlfleet.ports.clock import Clock
+from crawlfleet.ports.maintenance_store import CounterStore
 from crawlfleet.ports.task_store import NewTask
-from crawlfleet.ports.upkeep import Upkeep
 
 RETRY_AFTER_S = 5.0
 _MAX_AGE_S = 1.0
@@ -50,7 +50,12 @@ AdmissionTicket = Sequence[tuple[WaitingCount, int]]
 
 class AdmissionControl:
     def __init__(
-        self, *, store: Upkeep, clock: Clock, limit: WaitingLimit | None = None, configure: Configure | None = None
+        self,
+        *,
+        store: CounterStore,
+        clock: Clock,
+        limit: WaitingLimit | None = None,
+        configure: Configure | None = None,
     ) -> None:
         """Create the admission control. With `configure`, the installation's limit is the setting `max_waiting` of the
         default cluster."""
@@ -114,7 +119,7 @@ class AdmissionControl:
         now_mono, since, under_way = self._clock.monotonic(), waiting_count.admitted, waiting_count.under_way
         totals = await self._store.totals(waiting_count.project)
         if waiting_count.project is _INSTALLATION and self._configure is not None:
-            self._max_waiting = (await self._configure.effective(DEFAULT_CLUSTER)).values["max_waiting"]
+            self._max_waiting = (await self._configure.load_effective_config(DEFAULT_CLUSTER)).values["max_waiting"]
         waiting_count.stored = sum(totals.get(status, 0) for status in WAITING_STATUSES)
         # Tasks on their way to the store may be in its count already: then they count twice, for a second.
         waiting_count.admitted += under_way - since

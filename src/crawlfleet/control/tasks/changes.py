@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.ids import TaskId
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.ready_tasks import ReadyTasks
 from crawlfleet.ports.task_store import Applied, TaskStore
 from crawlfleet.scheduling.tasks import task_state_machine
 
 CANCELLED = "cancelled by request"
 
 
-class _TaskChangeStore(TaskStore, ReadyTasks, Protocol):
-    pass
-
-
 class _TaskChange:
     """The parts that every change needs."""
 
-    def __init__(self, *, store: _TaskChangeStore, broker: Broker, clock: Clock) -> None:
+    def __init__(self, *, store: TaskStore, broker: Broker, clock: Clock) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock
@@ -38,7 +32,7 @@ class Cancel(_TaskChange):
         """Cancel the tasks. `after` has `cancelled` for what is final, `assigned` or `processing` for what a node was
         ordered to stop."""
         applied = await self._store.change(tasks, task_state_machine.cancel_task(reason), self._clock.now())
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         return applied
 
 
@@ -47,7 +41,7 @@ class Retry(_TaskChange):
 
     async def retry(self, tasks: Sequence[TaskId]) -> Applied:
         applied = await self._store.reopen(tasks, self._clock.now())
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         return applied
 
 
@@ -66,6 +60,6 @@ class Reprioritize(_TaskChange):
         applied = await self._store.change(tasks, decide, self._clock.now())
         # The old window may still show them: the store refuses a task that is popped from there.
         stale = [(row.lane, row.id) for row in live.values() if moved[row.lane].id != row.lane]
-        await self._broker.ready.discard(stale)
-        await tell(self._broker, applied)
+        await self._broker.ready_index.discard_tasks(stale)
+        await publish_hints(self._broker, applied)
         return applied

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.task import DeadLetter, DeadLetterGroup
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.reads import Reads
-from crawlfleet.ports.task_store import Applied, TaskStore
+from crawlfleet.ports.task_store import Applied, TaskReadStore, TaskStore
 
 _PAGE = 1_000
 
 
-class _Letters(TaskStore, Reads, Protocol):
+class _Letters(TaskStore, TaskReadStore, Protocol):
     pass
 
 
@@ -36,7 +35,7 @@ class DeadLetters:
 
     async def replay(self, tasks: Sequence[TaskId]) -> Applied:
         applied = await self._store.reopen(tasks, self._clock.now())
-        await tell(self._broker, applied)
+        await publish_hints(self._broker, applied)
         return applied
 
     async def replay_cause(self, cause: str) -> int:

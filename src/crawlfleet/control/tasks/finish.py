@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from crawlfleet.control.support.batching import Batcher
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.model import limits
 from crawlfleet.model.daily_quota import Amounts
 from crawlfleet.model.execution import End, Failure, Outcome, ParkCause, ParkRequest
@@ -25,7 +25,7 @@ from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.parking import ParkingStore
+from crawlfleet.ports.queue_store import ReadyTaskStore
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.wire.products import products_in
@@ -43,7 +43,7 @@ Answer = TaskStatus | Refusal
 """The new status of the task, or why the outcome was not taken."""
 
 
-class _Store(TaskStore, ParkingStore, Protocol):
+class _Store(TaskStore, ReadyTaskStore, Protocol):
     pass
 
 
@@ -90,7 +90,7 @@ class Finish:
             applied = await self._store.complete(plain, now)
             answers.update(applied.refused)
             answers.update(applied.after)
-            await tell(self._broker, applied)
+            await publish_hints(self._broker, applied)
         if len(plain) < len(outcomes):
             told = {outcome.task: outcome for outcome in outcomes if outcome.end is not End.COMPLETED}
             parked = await self._store.parked_times([task for task, outcome in told.items() if outcome.park])
@@ -104,7 +104,7 @@ class Finish:
                 for task, refusal in applied.refused.items()
             )
             answers.update(applied.after)
-            await tell(self._broker, applied)
+            await publish_hints(self._broker, applied)
         return answers
 
 

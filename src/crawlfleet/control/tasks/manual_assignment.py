@@ -4,12 +4,11 @@ person's."""
 from __future__ import annotations
 
 from functools import partial
-from typing import Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.exhausted_quotas import exhausted_daily_quotas
 from crawlfleet.control.leader.node_states import node_states
-from crawlfleet.control.support.broker_hints import tell
+from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.errors import NotFound
 from crawlfleet.model.ids import IdFactory, NodeId, TaskId, node_text
 from crawlfleet.model.node import DEFAULT_CLUSTER
@@ -19,24 +18,17 @@ from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.daily_quota_store import DailyStore
-from crawlfleet.ports.node_store import NodeStore
-from crawlfleet.ports.project_store import ProjectStore
-from crawlfleet.ports.ready_tasks import ReadyTasks
-from crawlfleet.ports.task_store import Assignment, TaskStore
+from crawlfleet.ports.store import PlacementStore
+from crawlfleet.ports.task_store import Assignment
 from crawlfleet.scheduling.explain.task import refusal_phrase
 from crawlfleet.scheduling.placement.filters import Ask, first_refusal
 from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation
 from crawlfleet.scheduling.quotas.project_quota import Allowance
 
 
-class _Tasks(TaskStore, ReadyTasks, NodeStore, ProjectStore, DailyStore, Protocol):
-    pass
-
-
 class AssignByHand:
     def __init__(
-        self, *, store: _Tasks, broker: Broker, clock: Clock, id_factory: IdFactory, configure: Configure
+        self, *, store: PlacementStore, broker: Broker, clock: Clock, id_factory: IdFactory, configure: Configure
     ) -> None:
         self._store = store
         self._broker = broker
@@ -54,7 +46,7 @@ class AssignByHand:
         if row is None or row.status is not TaskStatus.PENDING:
             return Refusal(Code.NOT_READY, "is not pending" if row is None else f"is {row.status.word}")
         (lane,) = await self._store.lanes([row.lane])
-        overcommit = self._configure.known(DEFAULT_CLUSTER).values["overcommit"]
+        overcommit = self._configure.cached_config(DEFAULT_CLUSTER).values["overcommit"]
         if refusal := first_refusal(states[node], Ask(lane.requirement, lane.project, overcommit)):
             return Refusal(Code.DOES_NOT_FIT, refusal_phrase(refusal))
         item = Assignment(task, row.lane, self._ids.one(), node, states[node].node.session)
@@ -65,8 +57,8 @@ class AssignByHand:
         refuses = partial(_over_quota, lane.requirement, spent)
         applied = await self._store.assign_by_hand(item, lane.project, refuses, now)
         if not applied.refused:
-            await self._broker.ready.discard([(row.lane, task)])
-        await tell(self._broker, applied)
+            await self._broker.ready_index.discard_tasks([(row.lane, task)])
+        await publish_hints(self._broker, applied)
         return applied.refused.get(task)
 
 

@@ -12,7 +12,7 @@ import msgspec
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.projects import Projects
 from crawlfleet.control.support.batching import Batcher
-from crawlfleet.control.support.broker_hints import tell_ready
+from crawlfleet.control.support.broker_hints import publish_ready
 from crawlfleet.control.tasks.admission import RETRY_AFTER_S, AdmissionControl, AdmissionTicket
 from crawlfleet.control.tasks.task_content import host_in
 from crawlfleet.control.tasks.task_types import KnownTypes
@@ -27,11 +27,9 @@ from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.requirement import Requirement, bucketed, canonical_capabilities, canonical_resources
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.evidence import EvidenceStore
-from crawlfleet.ports.group_store import NewGroup
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.lane_upkeep import LANE_FRESH_S
-from crawlfleet.ports.task_store import Accepted, NewTask, Submission, SubmissionAnswer, TaskStore
+from crawlfleet.ports.event_store import EvidenceStore
+from crawlfleet.ports.maintenance_store import LANE_FRESH_S
+from crawlfleet.ports.task_store import Accepted, Claim, NewGroup, NewTask, Submission, SubmissionAnswer, TaskStore
 from crawlfleet.scheduling.placement.evidence_subjects import HostClasses, strategy_subjects
 from crawlfleet.scheduling.placement.strategies import BY_SUBJECT
 from crawlfleet.wire.schema_errors import shortened
@@ -156,7 +154,7 @@ class Submit:
     async def limited(self, items: Sequence[NewTask | Refusal]) -> Collection[str]:
         """Return the projects of these tasks that may refuse them: the store counts the waiting tasks when it adds
         them."""
-        limited = await self._projects.limited()
+        limited = await self._projects.load_limited_projects()
         return limited and limited.intersection(item.project for item in items if isinstance(item, NewTask))
 
     async def prepared(
@@ -246,7 +244,7 @@ class Submit:
 
     async def _flush(self, submissions: list[Submission]) -> Sequence[SubmissionAnswer]:
         added = await self._store.add(submissions, self._clock.now())
-        await tell_ready(self._broker, added.ready)
+        await publish_ready(self._broker, added.ready)
         return added.answers
 
     def _new_task(self, body: TaskBody, task: int, now: Instant, *, is_template: bool = False) -> NewTask | Refusal:
@@ -306,8 +304,8 @@ class Submit:
     def _unknown_names(self, body: TaskBody) -> Refusal | None:
         """Refuse unknown names: a misspelt strategy would be ignored, and a misspelt cluster waited for in vain."""
         strategy, cluster = body.schedule_strategy, body.cluster
-        if strategy is not None and strategy not in self._configure.strategies:
-            known = ", ".join(sorted(self._configure.strategies))
+        if strategy is not None and strategy not in self._configure.strategy_names:
+            known = ", ".join(sorted(self._configure.strategy_names))
             return Refusal(Code.INVALID_INPUT, f"no strategy of this name; there are {known}", "schedule_strategy")
         if cluster is not None and cluster not in self._clusters:
             known = ", ".join(sorted(self._clusters)[: limits.LABELS])
@@ -316,7 +314,7 @@ class Submit:
 
     def _usual_in(self, cluster: str | None) -> _Usual:
         """Return the defaults of a cluster; a task that names no cluster has those of the default one."""
-        values = self._configure.known(cluster or DEFAULT_CLUSTER).values
+        values = self._configure.cached_config(cluster or DEFAULT_CLUSTER).values
         usual = _Usual(
             values["task_timeout_s"], values["max_retries"], RetryBody(values["max_retries"]), values["strategy"]
         )

@@ -23,8 +23,8 @@ from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.model.refusal import Code, Refusal
+from crawlfleet.ports.admin_store import MASTERS, ConfigStore, TypeIgnored, TypeRecord
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.identity import MASTERS, TypeIgnored, TypeRecord, TypeStore
 from crawlfleet.scheduling.flows.flow_graph import expressions_in, is_reference
 from crawlfleet.wire.field_messages import unknown_name
 from crawlfleet.wire.schema_errors import complaint, shortened
@@ -211,7 +211,7 @@ def _may_be_filled(value: Any, error: jsonschema_rs.ValidationError) -> bool:
 class KnownTypes:
     """Keeps a master's task types up to date with the store's."""
 
-    def __init__(self, types: TaskTypes, *, store: TypeStore, clock: Clock) -> None:
+    def __init__(self, types: TaskTypes, *, store: ConfigStore, clock: Clock) -> None:
         self.types = types
         self._store = store
         self._clock = clock

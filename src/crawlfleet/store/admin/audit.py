@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crawlfleet.model.principal import AuditEntry
-from crawlfleet.ports.identity import NewAuditEntry
+from crawlfleet.ports.admin_store import NewAuditEntry
 from crawlfleet.store import schema
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.row_codec import JSON_OBJECT, RecordReader, RowCodec

@@ -8,7 +8,7 @@ from typing import Any
 
 from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.model.instants import Instant
-from crawlfleet.ports.identity import ClusterConfig
+from crawlfleet.ports.admin_store import ClusterConfig
 from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.transaction import Engine, Tx
 from crawlfleet.store.row_codec import RowCodec

@@ -14,7 +14,7 @@ from crawlfleet.model.evidence import EvidenceRow, Record, Subject
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import ErrorClass, ExecutionStatus
-from crawlfleet.ports.evidence import EndedRun, EndedRuns, TaskContent
+from crawlfleet.ports.event_store import EndedRun, EndedRuns, TaskContent
 from crawlfleet.store import row_codec, schema
 from crawlfleet.store.admin.events import last_number
 from crawlfleet.store.engine.transaction import Engine, Row, Tx

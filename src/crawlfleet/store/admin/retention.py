@@ -18,7 +18,7 @@ from crawlfleet.model.group import GroupKind
 from crawlfleet.model.ids import EPOCH_MS, GroupId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.queue import LaneId
-from crawlfleet.ports.upkeep import KEEP_AUDIT_MS, PruneCursor, Pruned
+from crawlfleet.ports.maintenance_store import KEEP_AUDIT_MS, PruneCursor, Pruned
 from crawlfleet.store import row_codec, task_rows
 from crawlfleet.store.admin.audit import OLD_AUDIT
 from crawlfleet.store.admin.evidence import OLD_EVIDENCE

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.principal import Role, TokenRecord
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.identity import NewToken, TokenAnswer
+from crawlfleet.ports.admin_store import NewToken, TokenAnswer
+from crawlfleet.ports.task_store import Claim
 from crawlfleet.store import schema
 from crawlfleet.store.admin.cluster_config import lock_installation
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine

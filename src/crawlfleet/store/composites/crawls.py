@@ -28,7 +28,8 @@ from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import GroupId
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.chunk_store import ChunkKind
-from crawlfleet.ports.crawl_store import Asking, ChunkReport, Exchanged, NewCrawl
+from crawlfleet.ports.composite_store import Asking, ChunkReport, Exchanged
+from crawlfleet.ports.task_store import NewCrawl
 from crawlfleet.scheduling.crawls.url_batches import (
     CLOSING,
     OpenUrlBatch,

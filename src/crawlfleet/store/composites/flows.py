@@ -13,10 +13,8 @@ from crawlfleet.model.ids import GroupId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import LiveTask, TaskTransition
-from crawlfleet.ports.flow_store import AddedFlow, NewFlow, StepRecord, StepTally
-from crawlfleet.ports.group_store import NewGroup
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.task_store import Applied
+from crawlfleet.ports.composite_store import AddedFlow, NewFlow, StepRecord, StepTally
+from crawlfleet.ports.task_store import Applied, Claim, NewGroup
 from crawlfleet.scheduling.flows.flow_steps import StepState, steps_to_resume
 from crawlfleet.store import row_codec, schema, task_rows
 from crawlfleet.store.composites.flow_release import EDGE_COLUMNS, StepRelease, StepRow

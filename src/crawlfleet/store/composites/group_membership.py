@@ -15,7 +15,7 @@ from crawlfleet.model.group import Group
 from crawlfleet.model.ids import GroupId, group_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.refusal import Code, Refusal
-from crawlfleet.ports.group_store import NewGroup
+from crawlfleet.ports.task_store import NewGroup
 from crawlfleet.store import schema
 from crawlfleet.store.composites.crawls import add_crawl
 from crawlfleet.store.engine.transaction import Tx

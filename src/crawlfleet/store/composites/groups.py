@@ -12,7 +12,7 @@ from crawlfleet.model.group import Group, GroupCounts, GroupKind, is_finished
 from crawlfleet.model.ids import GroupId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.group_store import Member, MemberFailure
+from crawlfleet.ports.composite_store import Member, MemberFailure
 from crawlfleet.store import row_codec, schema, task_rows
 from crawlfleet.store.composites.crawls import forget_crawls, shed_urls
 from crawlfleet.store.composites.group_membership import GROUPS

@@ -24,7 +24,7 @@ from crawlfleet.model.product import (
     SyncCounts,
     key_of,
 )
-from crawlfleet.ports.product_store import ProductBatch, ProductFilter
+from crawlfleet.ports.composite_store import ProductBatch, ProductFilter
 from crawlfleet.ports.record_page import RecordPage
 from crawlfleet.scheduling.crawls.product_changes import ProductUpdate, compare_product
 from crawlfleet.store import row_codec, schema

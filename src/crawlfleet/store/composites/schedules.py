@@ -14,9 +14,9 @@ from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import ScheduleId, schedule_text
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.schedule import Schedule, Tick
-from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.record_page import RecordPage
 from crawlfleet.ports.schedule_store import ScheduleAnswer, ScheduleFilter
+from crawlfleet.ports.task_store import Claim
 from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx

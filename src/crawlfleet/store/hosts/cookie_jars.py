@@ -10,7 +10,7 @@ from sqlalchemy import select
 from crawlfleet.model.cookie import OWN_JAR_MARK, CookieJarSummary, CookieRecord, merge_cookies
 from crawlfleet.model.ids import GroupId, TaskId, group_text, task_text
 from crawlfleet.model.instants import Instant
-from crawlfleet.ports.cookie_store import CookieChanges
+from crawlfleet.ports.composite_store import CookieChanges
 from crawlfleet.store import schema
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Tx

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.instants import Instant
-from crawlfleet.ports.leadership import LeaderRow
+from crawlfleet.ports.leadership_store import LeaderRow
 from crawlfleet.store.engine.transaction import Engine, Tx
 from crawlfleet.store.tasks.transaction_log import write_events
 

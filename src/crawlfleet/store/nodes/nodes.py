@@ -19,7 +19,8 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import Cluster, Node, NodeDescription
 from crawlfleet.model.status import Health, NodeStatus
 from crawlfleet.model.task import DecideTransition, LiveTask
-from crawlfleet.ports.node_store import LeaseRow, NewNode, PlacementView, Renewal, Renewed
+from crawlfleet.ports.node_store import LeaseRow, NewNode, Renewal, Renewed
+from crawlfleet.ports.queue_store import PlacementView
 from crawlfleet.ports.task_store import Applied
 from crawlfleet.store import row_codec, schema, task_rows
 from crawlfleet.store.engine.transaction import Engine, Row, Tx

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
-from crawlfleet.ports.slots import SlotChange
+from crawlfleet.ports.node_store import SlotChange
 from crawlfleet.store import schema
 from crawlfleet.store.engine.transaction import Engine, Tx
 from crawlfleet.store.tasks.transaction_log import write_events

@@ -9,7 +9,7 @@ import msgspec
 
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
-from crawlfleet.ports.identity import MASTERS, NO_OWNER, OWNER_AWAY_MS, TypeIgnored, TypeRecord, schema_revision
+from crawlfleet.ports.admin_store import MASTERS, NO_OWNER, OWNER_AWAY_MS, TypeIgnored, TypeRecord, schema_revision
 from crawlfleet.store import row_codec
 from crawlfleet.store import schema as tables
 from crawlfleet.store.engine.transaction import Engine, Tx

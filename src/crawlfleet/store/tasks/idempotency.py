@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crawlfleet.model.instants import Instant
-from crawlfleet.ports.idempotency import Claim, IdempotencyMismatch
+from crawlfleet.ports.task_store import Claim, IdempotencyMismatch
 from crawlfleet.store import schema
 from crawlfleet.store.engine.transaction import Tx
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.queue import LaneId
-from crawlfleet.ports.lane_upkeep import LanesOfTasks
+from crawlfleet.ports.maintenance_store import LanesOfTasks
 from crawlfleet.store.engine.transaction import Engine, Tx
 
 LANE_IDS = "SELECT id FROM lane WHERE id > $1 ORDER BY id LIMIT $2"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from crawlfleet.errors import InvariantBroken
 from crawlfleet.model.queue import Lane, LaneId
 from crawlfleet.ports.clock import boot_time
-from crawlfleet.ports.lane_upkeep import LANE_FRESH_S
+from crawlfleet.ports.maintenance_store import LANE_FRESH_S
 from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.transaction import Engine, Tx
 from crawlfleet.store.row_codec import Format, RowCodec

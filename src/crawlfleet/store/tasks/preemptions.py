@@ -13,7 +13,7 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import Recall
 from crawlfleet.model.task import DecideTransition, LiveTask, RetryPolicy, TaskTransition
-from crawlfleet.ports.preemptions import Preempted, Preemption, Stopping
+from crawlfleet.ports.queue_store import Preempted, Preemption, Stopping
 from crawlfleet.ports.task_store import Applied
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store import row_codec, schema

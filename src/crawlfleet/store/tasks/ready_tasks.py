@@ -9,7 +9,7 @@ from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.queue import LaneId, Queue
 from crawlfleet.model.status import Recall, TaskStatus
-from crawlfleet.ports.ready_tasks import HeldTask
+from crawlfleet.ports.queue_store import HeldTask
 from crawlfleet.store import schema
 from crawlfleet.store.engine.transaction import Engine, Row, Tx
 from crawlfleet.store.tasks.transaction_log import write_events

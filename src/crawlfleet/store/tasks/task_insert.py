@@ -17,8 +17,7 @@ from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import FinalTask, LiveTask
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, SubmissionAnswer
+from crawlfleet.ports.task_store import Accepted, Added, Claim, NewTask, Submission, SubmissionAnswer
 from crawlfleet.scheduling.quotas.project_quota import SubmitQuota
 from crawlfleet.store import schema, task_rows
 from crawlfleet.store.composites.group_membership import Joining

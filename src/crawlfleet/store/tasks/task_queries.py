@@ -15,8 +15,8 @@ from crawlfleet.model.execution import ExecutionRecord
 from crawlfleet.model.ids import ExecutionId, TaskId
 from crawlfleet.model.status import FINAL_STATUSES, TaskStatus
 from crawlfleet.model.task import DeadLetter, DeadLetterGroup, TaskRecord
-from crawlfleet.ports.reads import TaskFilter, TaskPage
 from crawlfleet.ports.record_page import RecordPage
+from crawlfleet.ports.task_store import TaskFilter, TaskPage
 from crawlfleet.store import task_rows
 from crawlfleet.store.engine.sqlalchemy_query import PAGE_BYTES, QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx

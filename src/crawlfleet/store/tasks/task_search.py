@@ -21,7 +21,7 @@ from sqlalchemy.sql.functions import FunctionElement
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.status import FINAL_STATUSES, TaskStatus
 from crawlfleet.model.task import TaskRecord
-from crawlfleet.ports.reads import TaskFilter
+from crawlfleet.ports.task_store import TaskFilter
 from crawlfleet.store.engine.sqlalchemy_query import Sift
 from crawlfleet.store.engine.transaction import Row
 from crawlfleet.store.schema import done, live, task

@@ -47,17 +47,17 @@ async def test_a_signal_that_brings_nothing_new_leaves_the_call_parked(site: Sit
     that one answered, the node would pause before it asks again."""
     node = await RemoteNode.online(site)
     signals = site.master.broker.signals
-    await signals.wake([node_topic(node.id)])
+    await signals.send_signals([node_topic(node.id)])
     up = node.up(wait_ms=2_000)
     parked = asyncio.create_task(site.master.sync.sync(up))
 
     async def is_waiting() -> bool:
         assert isinstance(signals, MemorySignals)
-        return signals.topics() >= {node_topic(node.id)} and site.master.sync._pending_polls.get(node.id) is up
+        return signals.list_topics() >= {node_topic(node.id)} and site.master.sync._pending_polls.get(node.id) is up
 
     for _ in range(3):
         await site.until(is_waiting)
-        await signals.wake([node_topic(node.id)])
+        await signals.send_signals([node_topic(node.id)])
         assert not parked.done()
     await site.post(f"/api/v1/nodes/{node.text}:slots", {"slots": 3})
     assert (await parked).slots == 3

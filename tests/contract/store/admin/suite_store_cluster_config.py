@@ -7,7 +7,7 @@ import pytest
 
 from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.model.node import Cluster
-from crawlfleet.ports.identity import MASTERS, OWNER_AWAY_MS, ClusterConfig, TypeIgnored
+from crawlfleet.ports.admin_store import MASTERS, OWNER_AWAY_MS, ClusterConfig, TypeIgnored
 from crawlfleet.ports.store import Store
 from testkit.factories import Kit
 

@@ -9,7 +9,7 @@ from crawlfleet.model.queue import Lane
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ErrorClass
 from crawlfleet.model.task import DecideTransition, RetryPolicy
-from crawlfleet.ports.evidence import EndedRun, EndedRuns
+from crawlfleet.ports.event_store import EndedRun, EndedRuns
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling.tasks import task_state_machine
 from testkit.factories import PROJECT, Kit, Run

@@ -5,10 +5,10 @@ import asyncio
 from crawlfleet.model.group import GroupKind
 from crawlfleet.model.principal import Role
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.identity import NewAuditEntry, NewToken
+from crawlfleet.ports.admin_store import NewAuditEntry, NewToken
+from crawlfleet.ports.maintenance_store import PruneCursor, Pruned
 from crawlfleet.ports.store import Store
-from crawlfleet.ports.upkeep import PruneCursor, Pruned
+from crawlfleet.ports.task_store import Claim
 from crawlfleet.store import schema
 from crawlfleet.store.engine.transaction import Tx
 from testkit.factories import EVERYTHING, Kit

@@ -8,10 +8,10 @@ import pytest
 from crawlfleet.errors import Conflict, NotAllowed, NotFound
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.principal import AuditEntry, Role
-from crawlfleet.ports.idempotency import Claim, IdempotencyMismatch
-from crawlfleet.ports.identity import NewAuditEntry, NewToken
+from crawlfleet.ports.admin_store import NewAuditEntry, NewToken
 from crawlfleet.ports.node_store import NewNode
 from crawlfleet.ports.store import Store
+from crawlfleet.ports.task_store import Claim, IdempotencyMismatch
 from testkit.factories import Kit
 
 ROUNDS = 10

@@ -9,10 +9,9 @@ from crawlfleet.model.crawl import CrawlCounts, CrawlLimits, CrawlUrl, UrlFlag
 from crawlfleet.model.group import GroupKind
 from crawlfleet.model.ids import GroupId
 from crawlfleet.model.task import RetryPolicy
-from crawlfleet.ports.crawl_store import Asking, ChunkReport, Exchanged, NewCrawl
-from crawlfleet.ports.group_store import NewGroup
+from crawlfleet.ports.composite_store import Asking, ChunkReport, Exchanged
 from crawlfleet.ports.store import Store
-from crawlfleet.ports.task_store import Submission
+from crawlfleet.ports.task_store import NewCrawl, NewGroup, Submission
 from crawlfleet.store.composites.crawls import shed_urls, unpacked
 from testkit.factories import Kit, ReadyNode, Run
 

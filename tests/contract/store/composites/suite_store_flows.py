@@ -13,9 +13,9 @@ from crawlfleet.model.group import GroupCounts, GroupKind
 from crawlfleet.model.project import Quotas
 from crawlfleet.model.refusal import Code
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.flow_store import StepRecord
-from crawlfleet.ports.idempotency import Claim, IdempotencyMismatch
+from crawlfleet.ports.composite_store import StepRecord
 from crawlfleet.ports.store import Store
+from crawlfleet.ports.task_store import Claim, IdempotencyMismatch
 from crawlfleet.scheduling.flows import flow_steps
 from crawlfleet.scheduling.tasks import task_state_machine
 from testkit.factories import PROJECT, Kit

@@ -8,11 +8,9 @@ from crawlfleet.model.ids import GroupId, TaskId
 from crawlfleet.model.refusal import Code
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import RetryPolicy
-from crawlfleet.ports.group_store import Member, NewGroup
-from crawlfleet.ports.idempotency import Claim
-from crawlfleet.ports.reads import TaskFilter
+from crawlfleet.ports.composite_store import Member
 from crawlfleet.ports.store import Store
-from crawlfleet.ports.task_store import Accepted, Submission, SubmissionAnswer
+from crawlfleet.ports.task_store import Accepted, Claim, NewGroup, Submission, SubmissionAnswer, TaskFilter
 from testkit.factories import Kit, accepted, refused
 
 DAY_MS = 86_400_000

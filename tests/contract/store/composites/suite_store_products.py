@@ -14,7 +14,7 @@ from crawlfleet.model.product import (
     key_of,
 )
 from crawlfleet.model.status import ErrorClass, TaskStatus
-from crawlfleet.ports.product_store import ProductBatch, ProductFilter
+from crawlfleet.ports.composite_store import ProductBatch, ProductFilter
 from crawlfleet.ports.store import Store
 from testkit.factories import PROJECT, Kit, Run
 

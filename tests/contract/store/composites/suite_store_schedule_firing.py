@@ -9,9 +9,8 @@ from crawlfleet.errors import NotLeader
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.schedule import CatchUp, Overlap, TickStatus
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.store import Store
-from crawlfleet.ports.task_store import Accepted
+from crawlfleet.ports.task_store import Accepted, Claim
 from crawlfleet.scheduling.schedules import ticks as times
 from testkit.factories import Kit
 from tests.contract.store.composites.schedules_kit import (

@@ -7,9 +7,9 @@ import pytest
 from crawlfleet.errors import NotFound
 from crawlfleet.model.schedule import Overlap, Schedule, Timing
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.idempotency import Claim, IdempotencyMismatch
 from crawlfleet.ports.schedule_store import HandRun, ScheduleFilter
 from crawlfleet.ports.store import Store
+from crawlfleet.ports.task_store import Claim, IdempotencyMismatch
 from testkit.factories import Kit
 from tests.contract.store.composites.schedules_kit import (
     DAY_MS,

@@ -6,11 +6,9 @@ from crawlfleet.model.cookie import CookieRecord
 from crawlfleet.model.crawl import CrawlLimits
 from crawlfleet.model.group import GroupKind
 from crawlfleet.model.ids import group_text, task_text
-from crawlfleet.ports.cookie_store import CookieChanges
-from crawlfleet.ports.crawl_store import NewCrawl
-from crawlfleet.ports.group_store import NewGroup
+from crawlfleet.ports.composite_store import CookieChanges
 from crawlfleet.ports.store import Store
-from crawlfleet.ports.task_store import Submission
+from crawlfleet.ports.task_store import NewCrawl, NewGroup, Submission
 from testkit.factories import PROJECT, Kit, Run
 
 URL = "http://shop.test/"

@@ -12,12 +12,11 @@ from crawlfleet.model.host import Host
 from crawlfleet.model.host_stats import Batch, nothing
 from crawlfleet.model.ids import BOOTS, IdSlot
 from crawlfleet.model.status import Health, NodeStatus
-from crawlfleet.ports.evidence import EndedRuns
+from crawlfleet.ports.event_store import EndedRuns
 from crawlfleet.ports.host_store import GrantChange
-from crawlfleet.ports.leadership import LeaderRow
-from crawlfleet.ports.node_store import HealthChange
-from crawlfleet.ports.preemptions import Preemption
-from crawlfleet.ports.slots import SlotChange
+from crawlfleet.ports.leadership_store import LeaderRow
+from crawlfleet.ports.node_store import HealthChange, SlotChange
+from crawlfleet.ports.queue_store import Preemption
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling.tasks import task_state_machine
 from testkit.factories import Kit

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from crawlfleet.ports.slots import SlotChange
+from crawlfleet.ports.node_store import SlotChange
 from crawlfleet.ports.store import Store
 from testkit.factories import Kit
 

@@ -14,9 +14,8 @@ from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.schedule import Overlap, TickStatus
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.store import Store
-from crawlfleet.ports.task_store import Accepted, Assignment, Submission
+from crawlfleet.ports.task_store import Accepted, Assignment, Claim, Submission
 from testkit.factories import PROJECT, Kit
 from testkit.flow_kit import FlowKit
 from tests.contract.store.composites.schedules_kit import MINUTE_MS, as_it_stands, by_hand, firings_due, made, ticks_of

@@ -3,9 +3,8 @@
 import asyncio
 
 from crawlfleet.model.refusal import Code, Refusal
-from crawlfleet.ports.idempotency import Claim
 from crawlfleet.ports.store import Store
-from crawlfleet.ports.task_store import Accepted, Submission, SubmissionAnswer
+from crawlfleet.ports.task_store import Accepted, Claim, Submission, SubmissionAnswer
 from testkit.factories import PROJECT, Kit, accepted, refused
 
 DAY_MS = 24 * 3_600_000

@@ -6,7 +6,7 @@ from crawlfleet.errors import InvariantBroken, StoreUnavailable
 from crawlfleet.model.queue import Lane, LaneId
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.lane_upkeep import LANE_FRESH_S, LANE_SWEEP_EVERY_S
+from crawlfleet.ports.maintenance_store import LANE_FRESH_S, LANE_SWEEP_EVERY_S
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Submission
 from crawlfleet.scheduling.tasks import task_state_machine

@@ -6,9 +6,9 @@ import msgspec
 
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.schedule import Timing
-from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.ports.schedule_store import ScheduleFilter
 from crawlfleet.ports.store import Store
+from crawlfleet.ports.task_store import TaskFilter
 from crawlfleet.store import schema
 from crawlfleet.store.engine.sqlalchemy_query import PAGE_BYTES
 from crawlfleet.store.tasks import task_search

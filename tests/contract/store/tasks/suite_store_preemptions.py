@@ -7,7 +7,7 @@ from crawlfleet.model.execution import End
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.refusal import Code
 from crawlfleet.model.status import ExecutionStatus, Recall, TaskStatus
-from crawlfleet.ports.preemptions import Preempted, Preemption, Stopping
+from crawlfleet.ports.queue_store import Preempted, Preemption, Stopping
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Applied
 from testkit.factories import Kit, ReadyNode, Run

@@ -6,7 +6,7 @@ from crawlfleet.model.execution import End
 from crawlfleet.model.queue import Queue
 from crawlfleet.model.status import Recall
 from crawlfleet.model.task import RetryPolicy
-from crawlfleet.ports.ready_tasks import HeldTask
+from crawlfleet.ports.queue_store import HeldTask
 from crawlfleet.ports.store import Store
 from crawlfleet.scheduling.tasks import task_state_machine
 from testkit.factories import Kit

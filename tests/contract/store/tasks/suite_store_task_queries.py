@@ -7,8 +7,8 @@ from crawlfleet.model.execution import End
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.status import ExecutionStatus, Recall, TaskStatus
 from crawlfleet.model.task import RetryPolicy
-from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.ports.store import Store
+from crawlfleet.ports.task_store import TaskFilter
 from testkit.factories import Kit
 
 ROUNDS = 30

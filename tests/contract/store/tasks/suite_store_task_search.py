@@ -2,8 +2,8 @@
 
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.reads import TaskFilter
 from crawlfleet.ports.store import Store
+from crawlfleet.ports.task_store import TaskFilter
 from crawlfleet.store.tasks import task_search
 from testkit.factories import Kit
 

@@ -71,39 +71,39 @@ async def brokers_on(server: RedisServer) -> AsyncIterator[Brokers]:
 
 async def use(broker: RedisBroker) -> None:
     """Every part, whatever it answers."""
-    await broker.ready.offer({1: [1]})
-    await broker.ready.windows()
-    await broker.ready.take({1: 1})
-    await broker.ready.refill(1, [2], is_deep=False)
-    await broker.ready.discard([(1, 2)])
-    await broker.ready.clear()
-    await broker.signals.wake([node_topic(1)])
-    assert await broker.signals.wait(node_topic(1), 0)
-    await broker.freed.post([(1, 1)])
-    await broker.freed.take_all()
-    await broker.events.announce(1)
+    await broker.ready_index.offer_tasks({1: [1]})
+    await broker.ready_index.list_windows()
+    await broker.ready_index.pop_tasks({1: 1})
+    await broker.ready_index.refill_window(1, [2], is_deep=False)
+    await broker.ready_index.discard_tasks([(1, 2)])
+    await broker.ready_index.clear()
+    await broker.signals.send_signals([node_topic(1)])
+    assert await broker.signals.wait_for_signal(node_topic(1), 0)
+    await broker.freed_slots.post_slots([(1, 1)])
+    await broker.freed_slots.pop_slots()
+    await broker.events.announce_event(1)
     await broker.events.last_announced()
-    await broker.board.put(1, Measurement())
-    await broker.board.all()
-    await broker.progress.put({1: b"{}"})
-    await broker.progress.of([1])
-    await broker.generation()
+    await broker.measurements.put_measurement(1, Measurement())
+    await broker.measurements.load_measurements()
+    await broker.progress.put_progress({1: b"{}"})
+    await broker.progress.load_progress([1])
+    await broker.load_generation()
     await broker.is_up()
 
 
 async def assert_works_locally(broker: RedisBroker) -> None:
-    await broker.ready.clear()
-    await broker.ready.offer({1: [4, 3]})
-    assert await broker.ready.windows() == [Window(1, 3, 2, is_deep=False)]
-    assert await broker.ready.take({1: 1}) == {1: [3]}
-    await broker.freed.post([(8, 9)])
-    assert await broker.freed.take_all() == [(8, 9)]
-    await broker.board.put(1, Measurement(cpu=0.25))
-    assert await broker.board.all() == {1: Measurement(cpu=0.25)}
-    await broker.progress.put({1: b'{"pages":2}'})
-    assert await broker.progress.of([1, 2]) == {1: b'{"pages":2}'}
-    await broker.events.announce(3)
+    await broker.ready_index.clear()
+    await broker.ready_index.offer_tasks({1: [4, 3]})
+    assert await broker.ready_index.list_windows() == [Window(1, 3, 2, is_deep=False)]
+    assert await broker.ready_index.pop_tasks({1: 1}) == {1: [3]}
+    await broker.freed_slots.post_slots([(8, 9)])
+    assert await broker.freed_slots.pop_slots() == [(8, 9)]
+    await broker.measurements.put_measurement(1, Measurement(cpu=0.25))
+    assert await broker.measurements.load_measurements() == {1: Measurement(cpu=0.25)}
+    await broker.progress.put_progress({1: b'{"pages":2}'})
+    assert await broker.progress.load_progress([1, 2]) == {1: b'{"pages":2}'}
+    await broker.events.announce_event(3)
     assert await broker.events.last_announced() == 3
-    await broker.signals.wake([LEADER])
-    assert await broker.signals.wait(LEADER, 0)
+    await broker.signals.send_signals([LEADER])
+    assert await broker.signals.wait_for_signal(LEADER, 0)
     assert not await broker.is_up()

@@ -40,48 +40,48 @@ async def brokers(server: RedisServer) -> AsyncIterator[Brokers]:
 
 async def test_a_flush_shows_in_the_generation(brokers: Brokers, server: RedisServer) -> None:
     one, other = await brokers.two()
-    before = await one.generation()
-    await one.ready.offer({1: [1, 2]})
+    before = await one.load_generation()
+    await one.ready_index.offer_tasks({1: [1, 2]})
     server.flush()
-    after = await one.generation()
+    after = await one.load_generation()
     assert after not in ("", before)
-    assert await other.generation() == after
-    assert await one.ready.windows() == []
-    await other.ready.refill(1, [1, 2], is_deep=False)
-    assert await one.ready.take({1: 9}) == {1: [1, 2]}
+    assert await other.load_generation() == after
+    assert await one.ready_index.list_windows() == []
+    await other.ready_index.refill_window(1, [1, 2], is_deep=False)
+    assert await one.ready_index.pop_tasks({1: 9}) == {1: [1, 2]}
     assert one.state.last_error == ""
 
 
 async def test_killed_and_started_again(brokers: Brokers, server: RedisServer) -> None:
     one, other = await brokers.two()
-    generations = [await one.generation()]
-    await one.ready.offer({1: [1, 2]})
+    generations = [await one.load_generation()]
+    await one.ready_index.offer_tasks({1: [1, 2]})
     server.kill()
     await until(lambda: not one.state.is_up and not other.state.is_up)
-    generations.append(await one.generation())
-    assert await one.ready.windows() == []
+    generations.append(await one.load_generation())
+    assert await one.ready_index.list_windows() == []
     await assert_works_locally(one)
     await asyncio.to_thread(server.start)
     await until(lambda: one.state.is_up and other.state.is_up)
-    generations.append(await one.generation())
+    generations.append(await one.load_generation())
     assert len(set(generations)) == 3, "the leader has to notice both"
-    assert await one.ready.windows() == [], "what was offered meanwhile comes from the store"
-    await one.ready.offer({1: [7]})
-    assert await other.ready.take({1: 9}) == {1: [7]}
-    assert await one.board.all() == {}
+    assert await one.ready_index.list_windows() == [], "what was offered meanwhile comes from the store"
+    await one.ready_index.offer_tasks({1: [7]})
+    assert await other.ready_index.pop_tasks({1: 9}) == {1: [7]}
+    assert await one.measurements.load_measurements() == {}
 
 
 async def test_signals_reach_other_masters_again_after_an_outage(brokers: Brokers, server: RedisServer) -> None:
     one, other = await brokers.two()
     server.kill()
     await until(lambda: not one.state.is_up and not other.state.is_up)
-    await one.signals.wake(["lost"])
-    assert not await other.signals.wait("lost", 0)
+    await one.signals.send_signals(["lost"])
+    assert not await other.signals.wait_for_signal("lost", 0)
     await asyncio.to_thread(server.start)
     await until(lambda: one.state.is_up and other.state.is_up)
-    await one.signals.wake([node_topic(5)])
-    assert await other.signals.wait(node_topic(5), 10)
-    await other.events.announce(9)
+    await one.signals.send_signals([node_topic(5)])
+    assert await other.signals.wait_for_signal(node_topic(5), 10)
+    await other.events.announce_event(9)
 
     async def is_announced() -> bool:
         return await one.events.last_announced() == 9
@@ -91,13 +91,13 @@ async def test_signals_reach_other_masters_again_after_an_outage(brokers: Broker
 
 async def test_the_leader_is_woken_at_each_change(brokers: Brokers, server: RedisServer) -> None:
     broker = await brokers.one()
-    assert not await broker.signals.wait(LEADER, 0)
+    assert not await broker.signals.wait_for_signal(LEADER, 0)
     server.kill()
-    assert await broker.signals.wait(LEADER, 10)
-    assert await broker.signals.wait(LOOK, 0)
+    assert await broker.signals.wait_for_signal(LEADER, 10)
+    assert await broker.signals.wait_for_signal(LOOK, 0)
     assert not broker.state.is_up
     await asyncio.to_thread(server.start)
-    assert await broker.signals.wait(LEADER, 10)
+    assert await broker.signals.wait_for_signal(LEADER, 10)
     assert broker.state.is_up
 
 
@@ -105,13 +105,13 @@ async def test_slots_freed_during_an_outage_are_told_afterwards(brokers: Brokers
     one, other = await brokers.two()
     server.kill()
     await until(lambda: not one.state.is_up and not other.state.is_up)
-    await one.freed.post([(1, 2)])
-    await other.freed.post([(3, 4)])
+    await one.freed_slots.post_slots([(1, 2)])
+    await other.freed_slots.post_slots([(3, 4)])
     await asyncio.to_thread(server.start)
     freed: set[tuple[int, int]] = set()
 
     async def are_told() -> bool:
-        freed.update(await one.freed.take_all())
+        freed.update(await one.freed_slots.pop_slots())
         return freed == {(1, 2), (3, 4)}
 
     await until(are_told)
@@ -120,14 +120,14 @@ async def test_slots_freed_during_an_outage_are_told_afterwards(brokers: Brokers
 async def test_who_was_away_alone_makes_the_leader_look_again(brokers: Brokers) -> None:
     """What a master offered while it was cut off is in no index."""
     leader, other = await brokers.two()
-    before = await leader.generation()
+    before = await leader.load_generation()
     for client in brokers.client.client_list():
         if client["sub"] != "0":
             brokers.client.client_kill_filter(_id=client["id"])
             break
     await until(lambda: bool(leader.state.last_error or other.state.last_error))
     await until(lambda: leader.state.is_up and other.state.is_up)
-    assert await leader.generation() != before
+    assert await leader.load_generation() != before
 
 
 # -- silent
@@ -135,12 +135,12 @@ async def test_who_was_away_alone_makes_the_leader_look_again(brokers: Brokers) 
 
 async def test_hanging_for_three_seconds(brokers: Brokers, server: RedisServer) -> None:
     broker = await brokers.one()
-    await broker.ready.offer({1: [1]})
-    before = await broker.generation()
+    await broker.ready_index.offer_tasks({1: [1]})
+    before = await broker.load_generation()
     server.pause()
     hangs_until = time.monotonic() + 3
     began = time.monotonic()
-    await broker.ready.offer({1: [2]})
+    await broker.ready_index.offer_tasks({1: [2]})
     assert 0.2 < time.monotonic() - began < promised(SOON_S)
     assert "250 ms" in broker.state.last_error
     began = time.monotonic()
@@ -148,15 +148,15 @@ async def test_hanging_for_three_seconds(brokers: Brokers, server: RedisServer) 
         await use(broker)
     assert time.monotonic() - began < promised(0.25), "the following calls do not wait again"
     await assert_works_locally(broker)
-    during = await broker.generation()
+    during = await broker.load_generation()
     await until(lambda: time.monotonic() > hangs_until)
     assert not broker.state.is_up
     server.resume()
     await until(lambda: broker.state.is_up)
-    assert len({before, during, await broker.generation()}) == 3
-    await broker.ready.clear()
-    await broker.ready.offer({1: [5]})
-    assert await broker.ready.take({1: 9}) == {1: [5]}
+    assert len({before, during, await broker.load_generation()}) == 3
+    await broker.ready_index.clear()
+    await broker.ready_index.offer_tasks({1: [5]})
+    assert await broker.ready_index.pop_tasks({1: 9}) == {1: [5]}
 
 
 async def test_many_calls_at_once_wait_together(brokers: Brokers, server: RedisServer) -> None:
@@ -193,7 +193,7 @@ async def test_closing_does_not_wait_for_a_redis_that_hangs(brokers: Brokers, se
     broker = await brokers.one()
     server.pause()
     # More than the sockets between them hold: a part of it is still to be written.
-    offer = asyncio.create_task(broker.ready.offer({lane: range(1, 10_000) for lane in range(100)}))
+    offer = asyncio.create_task(broker.ready_index.offer_tasks({lane: range(1, 10_000) for lane in range(100)}))
     await asyncio.sleep(0)
     began = time.monotonic()
     await broker.close()

@@ -177,7 +177,7 @@ async def test_a_strategy_of_a_users_own_is_used_told_and_replaced_when_it_break
     async with running(store, tmp_path, last=Last) as site:
         await site.join("first", slots=50)
         last = await site.join("last", slots=2)
-        await site.master.configure.put("default", {"strategy": "last"}, by="ann")
+        await site.master.configure.put_config("default", {"strategy": "last"}, by="ann")
         await site.until(lambda: _uses(site, "last"))
         (held,) = await site.submit(echo(parameters={"hold": True}))
         await site.until(lambda: site.are(_S.PROCESSING, held))
@@ -188,7 +188,7 @@ async def test_a_strategy_of_a_users_own_is_used_told_and_replaced_when_it_break
 
         Last.is_broken = True
         # As a master would accept it that has the strategy, while this one leads.
-        site.master.configure._strategies = {*site.master.configure.strategies, "nobody's"}
+        site.master.configure._strategies = {*site.master.configure.strategy_names, "nobody's"}
         tasks = await site.submit(*[echo(schedule_strategy="last")] * 3, echo(schedule_strategy="nobody's"))
         await site.until(lambda: site.are(_S.COMPLETED, *tasks))
         await site.until(lambda: _told(site, 2))
@@ -235,7 +235,7 @@ async def test_what_a_task_reserved_is_shared_by_the_machine_and_told_to_its_nod
         await site.until(lambda: site.are(_S.PROCESSING, first, second))
         given = site.executors[one].given | site.executors[two].given
         assert {given[task].memory_mb for task in (first, second)} == {1_536}
-        await site.master.configure.put("default", {"overcommit": 1.5}, by="ann")
+        await site.master.configure.put_config("default", {"overcommit": 1.5}, by="ann")
         await site.until(lambda: _holds(site, one, two, count=3))
 
 

@@ -8,7 +8,7 @@ import pytest
 from crawlfleet.model.queue import Lane
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.lane_upkeep import LANE_FRESH_S
+from crawlfleet.ports.maintenance_store import LANE_FRESH_S
 from crawlfleet.ports.task_store import Submission
 from crawlfleet.store.engine.migrate import migrate_postgres
 from crawlfleet.store.engine.postgres.engine import PostgresEngine

@@ -124,42 +124,42 @@ class LikeTheNaiveOne(RuleBasedStateMachine):
 
     @rule(ready=st.dictionaries(lanes, some_ids))
     def offer(self, ready: dict[int, list[int]]) -> None:
-        self.now(self.index.offer(ready))
+        self.now(self.index.offer_tasks(ready))
         for lane, tasks in ready.items():
             self.naive.offer(lane, tasks)
         self.naive.shrink()
 
     @rule(lane=lanes, count=st.integers(0, 6))
     def take(self, lane: int, count: int) -> None:
-        assert self.now(self.index.take({lane: count})) == self.naive.take(lane, count)
+        assert self.now(self.index.pop_tasks({lane: count})) == self.naive.take(lane, count)
 
     @rule(lane=lanes, heads=some_ids, is_deep=st.booleans())
     def refill(self, lane: int, heads: list[int], is_deep: bool) -> None:
-        self.now(self.index.refill(lane, sorted(set(heads)), is_deep))
+        self.now(self.index.refill_window(lane, sorted(set(heads)), is_deep))
         self.naive.refill(lane, heads, is_deep)
         self.naive.shrink()
 
     @rule(lane=lanes, task=st.integers(1, 40))
     def discard(self, lane: int, task: int) -> None:
-        self.now(self.index.discard([(lane, task)]))
+        self.now(self.index.discard_tasks([(lane, task)]))
         self.naive.discard(lane, task)
 
     @rule(dropped=st.lists(lanes, max_size=2))
     def drop(self, dropped: list[int]) -> None:
-        self.now(self.index.drop(dropped))
+        self.now(self.index.drop_windows(dropped))
         for lane in dropped:
             self.naive.lanes.pop(lane, None)
 
     @invariant()
     def windows_are_the_same(self) -> None:
-        assert self.now(self.index.windows()) == self.naive.windows()
+        assert self.now(self.index.list_windows()) == self.naive.windows()
 
     @invariant()
     def who_follows_the_changes_sees_all_windows(self) -> None:
-        for window in self.now(self.index.changed()):
+        for window in self.now(self.index.pop_changed_windows()):
             self.followed[window.lane] = window
         seen = [window for window in self.followed.values() if window.size or window.is_deep]
-        assert sorted(seen) == sorted(self.now(self.index.windows()))
+        assert sorted(seen) == sorted(self.now(self.index.list_windows()))
 
 
 class NothingIsMissed(RuleBasedStateMachine):
@@ -214,7 +214,7 @@ class NothingIsMissed(RuleBasedStateMachine):
         known = [(lane, task) for lane in self.LANES for task in sorted(self.pending[lane])]
         lane, task = data.draw(st.sampled_from(known))
         self.pending[lane].remove(task)
-        self.now(self.index.discard([(lane, task)]))
+        self.now(self.index.discard_tasks([(lane, task)]))
 
     @rule(
         lane=two_lanes,
@@ -233,7 +233,7 @@ class NothingIsMissed(RuleBasedStateMachine):
                     self.take_some(lane, data.draw(st.integers(1, 3)))
                 case "place":
                     self.place_all(data.draw(st.booleans()))
-        self.now(self.index.refill(lane, heads[: self.WINDOW], len(heads) > self.WINDOW))
+        self.now(self.index.refill_window(lane, heads[: self.WINDOW], len(heads) > self.WINDOW))
 
     @rule()
     def time_goes_by(self) -> None:
@@ -241,7 +241,7 @@ class NothingIsMissed(RuleBasedStateMachine):
 
     @invariant()
     def windows_are_bounded_and_in_order(self) -> None:
-        windows = self.now(self.index.windows())
+        windows = self.now(self.index.list_windows())
         assert sum(window.size for window in windows) <= self.TOTAL
         for window in windows:
             shown = self.shown(window.lane)
@@ -250,7 +250,7 @@ class NothingIsMissed(RuleBasedStateMachine):
 
     @invariant()
     def what_is_ready_is_shown_unless_the_lane_is_deep(self) -> None:
-        deep = {window.lane for window in self.now(self.index.windows()) if window.is_deep}
+        deep = {window.lane for window in self.now(self.index.list_windows()) if window.is_deep}
         for lane in self.LANES:
             assert lane in deep or self.available(lane) <= set(self.shown(lane))
 
@@ -272,10 +272,10 @@ class NothingIsMissed(RuleBasedStateMachine):
         for lane, task in data.draw(st.permutations(self.offers))[:count]:
             self.offers.remove((lane, task))
             ready.setdefault(lane, []).append(task)
-        self.now(self.index.offer(ready))
+        self.now(self.index.offer_tasks(ready))
 
     def take_some(self, lane: int, count: int) -> None:
-        taken = self.now(self.index.take({lane: count}))
+        taken = self.now(self.index.pop_tasks({lane: count}))
         self.placing.update((lane, task) for task in taken.get(lane, ()))
 
     def place_all(self, is_assigned: bool) -> None:

@@ -45,7 +45,7 @@ class Desk:
         if bounds not in self._brokers:
             connecting = RedisBroker.connect(self._url, INSTALLATION, window=window, total=total)
             self._brokers[bounds] = self.now(connecting)
-        self.now(self._brokers[bounds].ready.clear())
+        self.now(self._brokers[bounds].ready_index.clear())
         return self._brokers[bounds]
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ def test_it_is_like_the_naive_one(desk: Desk) -> None:
         def __init__(self) -> None:
             super().__init__()
             self.broker = desk.empty_broker(WINDOW, TOTAL)
-            self.index = self.broker.ready
+            self.index = self.broker.ready_index
             self.naive = NaiveIndex(sorted)
 
         def now(self, answer: Coroutine[Any, Any, T]) -> T:
@@ -75,7 +75,7 @@ def test_it_is_like_the_naive_one(desk: Desk) -> None:
 
         @invariant()
         def windows_are_the_same(self) -> None:
-            assert sorted(self.now(self.index.windows())) == sorted(self.naive.windows())
+            assert sorted(self.now(self.index.list_windows())) == sorted(self.naive.windows())
 
         @invariant()
         def the_sum_is_kept(self) -> None:
@@ -92,7 +92,7 @@ def test_nothing_is_missed(desk: Desk) -> None:
         def __init__(self) -> None:
             super().__init__()
             self.broker = desk.empty_broker(self.WINDOW, self.TOTAL)
-            self.index = self.broker.ready
+            self.index = self.broker.ready_index
 
         def now(self, answer: Coroutine[Any, Any, T]) -> T:
             return desk.now(answer)

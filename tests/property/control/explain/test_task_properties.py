@@ -19,7 +19,7 @@ from crawlfleet.model.project import Project, Quotas
 from crawlfleet.model.queue import Lane
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ErrorClass, NodeStatus, Recall, TaskStatus
-from crawlfleet.ports.preemptions import Preemption
+from crawlfleet.ports.queue_store import Preemption
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store.engine.migrate import migrate_sqlite
 from crawlfleet.store.engine.sqlite.engine import InlineEngine

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.broker.memory.ready import MemoryReadyIndex
-from crawlfleet.control.leader.queue_ordering import OrderedReady, QueueOrders
+from crawlfleet.control.leader.queue_ordering import OrderedReadyIndex, QueueOrders
 from crawlfleet.scheduling.placement.lane_order import OLDEST_INTERVAL, count_oldest_turns
 from tests.property.broker.memory.test_ready_properties import now
 
@@ -34,8 +34,8 @@ class Lane:
         """How many are placed at the latest when this task is."""
         self._since = 0
         broker = MemoryBroker()
-        broker.ready = MemoryReadyIndex(WINDOW, 100, time=lambda: 0.0)
-        self._index = OrderedReady(broker, Orders(is_lifo=is_lifo))
+        broker.ready_index = MemoryReadyIndex(WINDOW, 100, time=lambda: 0.0)
+        self._index = OrderedReadyIndex(broker.ready_index, Orders(is_lifo=is_lifo))
 
     def add(self, count: int) -> None:
         new = [len(self.due_by) + number + 1 for number in range(count)]
@@ -43,22 +43,22 @@ class Lane:
             older = len(self.waiting) + 1
             self.due_by[task] = len(self.placed) + older * (OLDEST_INTERVAL if self.is_lifo else 1)
             self.waiting.append(task)
-        now(self._index.offer({LANE: new}))
-        assert all(window.size <= WINDOW for window in now(self._index.windows()))
+        now(self._index.offer_tasks({LANE: new}))
+        assert all(window.size <= WINDOW for window in now(self._index.list_windows()))
 
     def place(self, room: int) -> None:
-        (window,) = now(self._index.windows()) or (None,)
+        (window,) = now(self._index.list_windows()) or (None,)
         if self.waiting and (window is None or window.is_deep):
             shown = self.waiting[-WINDOW:] if self.is_lifo else self.waiting[:WINDOW]
-            now(self._index.refill(LANE, shown, is_deep=len(shown) == WINDOW))
-            (window,) = now(self._index.windows())
+            now(self._index.refill_window(LANE, shown, is_deep=len(shown) == WINDOW))
+            (window,) = now(self._index.list_windows())
         count = min(room, window.size if window is not None else 0)
         oldest: list[int] = []
         if self.is_lifo and count:
             due, self._since = count_oldest_turns(self._since, count)
             oldest = self.waiting[:due]
-        taken = now(self._index.take({LANE: count - len(oldest)})).get(LANE, []) if count > len(oldest) else []
-        now(self._index.discard([(LANE, task) for task in oldest]))
+        taken = now(self._index.pop_tasks({LANE: count - len(oldest)})).get(LANE, []) if count > len(oldest) else []
+        now(self._index.discard_tasks([(LANE, task) for task in oldest]))
         tasks = list(dict.fromkeys([*oldest, *taken]))
         rest = [task for task in self.waiting if task not in oldest]
         first = rest[::-1] if self.is_lifo else rest

@@ -13,7 +13,7 @@ from crawlfleet.control.leader.lane_sweep import STEP_EVERY_S, LaneSweep
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.queue import Lane
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.ports.lane_upkeep import LANE_FRESH_S
+from crawlfleet.ports.maintenance_store import LANE_FRESH_S
 from crawlfleet.ports.task_store import Submission
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store.engine.migrate import migrate_sqlite

@@ -37,28 +37,30 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 
 
 async def test_a_cluster_begins_with_the_defaults(desk: Desk) -> None:
-    assert (await desk.configure.get("eu")).values == {}
-    config = await desk.configure.effective("eu")
+    assert (await desk.configure.load_own_config("eu")).values == {}
+    config = await desk.configure.load_effective_config("eu")
     assert config.version == 0
     assert config.values == {name: setting.default for name, setting in SETTINGS.items()}
-    assert (await desk.another(slots=4).effective("eu")).values["slots"] == 4
+    assert (await desk.another(slots=4).load_effective_config("eu")).values["slots"] == 4
 
 
 async def test_what_is_set_stands_over_the_defaults(desk: Desk) -> None:
-    put = await desk.configure.put("eu", {"strategy": "round_robin", "slots": 3}, by=Principal(Role.ADMIN, "ann"))
+    put = await desk.configure.put_config(
+        "eu", {"strategy": "round_robin", "slots": 3}, by=Principal(Role.ADMIN, "ann")
+    )
     assert (put.version, put.changed_by, put.changed_at) == (1, "ann", desk.clock.now())
-    assert await desk.configure.get("eu") == put
-    config = await desk.configure.effective("eu")
+    assert await desk.configure.load_own_config("eu") == put
+    config = await desk.configure.load_effective_config("eu")
     assert (config.version, config.values["strategy"], config.values["slots"]) == (1, "round_robin", 3)
     assert config.values["max_retries"] == SETTINGS["max_retries"].default
-    assert (await desk.configure.effective("default")).version == 0
+    assert (await desk.configure.load_effective_config("default")).version == 0
 
 
 async def test_what_is_left_out_has_its_default_again(desk: Desk) -> None:
-    await desk.configure.put("eu", {"slots": 3}, by="ann")
-    await desk.configure.put("eu", {}, by="bob")
-    assert (await desk.configure.effective("eu")).values["slots"] is None
-    assert [(config.version, config.changed_by) for config in await desk.configure.history("eu")] == [
+    await desk.configure.put_config("eu", {"slots": 3}, by="ann")
+    await desk.configure.put_config("eu", {}, by="bob")
+    assert (await desk.configure.load_effective_config("eu")).values["slots"] is None
+    assert [(config.version, config.changed_by) for config in await desk.configure.list_versions("eu")] == [
         (2, "bob"),
         (1, "ann"),
     ]
@@ -66,19 +68,19 @@ async def test_what_is_left_out_has_its_default_again(desk: Desk) -> None:
 
 async def test_a_change_reaches_other_masters_within_a_second(desk: Desk) -> None:
     other = desk.another()
-    await other.effective("eu")
-    await desk.configure.put("eu", {"slots": 3}, by="ann")
-    assert (await desk.configure.effective("eu")).values["slots"] == 3
-    assert (await other.effective("eu")).values["slots"] is None
+    await other.load_effective_config("eu")
+    await desk.configure.put_config("eu", {"slots": 3}, by="ann")
+    assert (await desk.configure.load_effective_config("eu")).values["slots"] == 3
+    assert (await other.load_effective_config("eu")).values["slots"] is None
     desk.clock.advance(1)
-    assert (await other.effective("eu")).values["slots"] == 3
+    assert (await other.load_effective_config("eu")).values["slots"] == 3
 
 
 async def test_a_version_that_is_not_the_newest_is_a_conflict(desk: Desk) -> None:
-    await desk.configure.put("eu", {"slots": 3}, by="ann", expected_version=0)
+    await desk.configure.put_config("eu", {"slots": 3}, by="ann", expected_version=0)
     with pytest.raises(Conflict, match="at version 1"):
-        await desk.configure.put("eu", {"slots": 4}, by="bob", expected_version=0)
-    assert (await desk.configure.get("eu")).values == {"slots": 3}
+        await desk.configure.put_config("eu", {"slots": 4}, by="bob", expected_version=0)
+    assert (await desk.configure.load_own_config("eu")).values == {"slots": 3}
 
 
 async def test_hosts_are_kept_in_one_spelling(desk: Desk) -> None:
@@ -93,7 +95,7 @@ async def test_hosts_are_kept_in_one_spelling(desk: Desk) -> None:
         "[0::1]:81",
         "10.1.2.3/8",
     ]
-    put = await desk.configure.put("eu", {"allow_hosts": hosts}, by="ann")
+    put = await desk.configure.put_config("eu", {"allow_hosts": hosts}, by="ann")
     assert put.values["allow_hosts"] == [
         "10.0.0.0/8",
         "127.0.0.1",
@@ -146,23 +148,23 @@ async def test_hosts_are_kept_in_one_spelling(desk: Desk) -> None:
 )
 async def test_what_cannot_be_set_is_refused_by_name(desk: Desk, name: str, value: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
-        await desk.configure.put("eu", {"max_retries": 1, name: value}, by="ann")
+        await desk.configure.put_config("eu", {"max_retries": 1, name: value}, by="ann")
     assert raised.value.field == (name if len(name) < 200 else raised.value.field)
     assert len(str(raised.value)) < 1_000
-    assert (await desk.configure.get("eu")).version == 0
+    assert (await desk.configure.load_own_config("eu")).version == 0
 
 
 async def test_what_is_of_the_whole_installation_is_set_at_the_default_cluster(desk: Desk) -> None:
-    await desk.configure.put("default", {"max_waiting": 5}, by="ann")
-    assert (await desk.configure.effective("default")).values["max_waiting"] == 5
+    await desk.configure.put_config("default", {"max_waiting": 5}, by="ann")
+    assert (await desk.configure.load_effective_config("default")).values["max_waiting"] == 5
 
 
 PLACE = {"country": "AT", "latitude": 48, "longitude": 16.4}
 
 
 async def test_an_installation_has_its_own_regions_and_factor(desk: Desk) -> None:
-    await desk.configure.put("default", {"regions": {"Cellar 1": PLACE}, "overcommit": 1.5}, by="ann")
-    values = (await desk.configure.effective("default")).values
+    await desk.configure.put_config("default", {"regions": {"Cellar 1": PLACE}, "overcommit": 1.5}, by="ann")
+    values = (await desk.configure.load_effective_config("default")).values
     assert values["regions"] == {"Cellar 1": {"country": "at", "latitude": 48, "longitude": 16.4}}
     assert values["overcommit"] == 1.5
     knowing = EvidenceCache(store=desk.kit.store, configure=desk.configure)
@@ -196,36 +198,40 @@ async def test_an_installation_has_its_own_regions_and_factor(desk: Desk) -> Non
 )
 async def test_what_is_no_region_or_factor_is_refused_by_name(desk: Desk, name: str, value: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
-        await desk.configure.put("default", {name: value}, by="ann")
+        await desk.configure.put_config("default", {name: value}, by="ann")
     assert raised.value.field == name
-    assert (await desk.configure.get("default")).version == 0
+    assert (await desk.configure.load_own_config("default")).version == 0
 
 
 async def test_a_strategy_of_a_users_own_can_be_set_where_it_is_known(desk: Desk) -> None:
     own = Configure(store=desk.kit.store, clock=desk.clock, strategies=["least_loaded", "mine"])
-    await own.put("eu", {"strategy": "mine"}, by="ann")
+    await own.put_config("eu", {"strategy": "mine"}, by="ann")
     with pytest.raises(InvalidInput, match="one of least_loaded, mine"):
-        await own.put("eu", {"strategy": "largest"}, by="ann")
+        await own.put_config("eu", {"strategy": "largest"}, by="ann")
 
 
 @pytest.mark.parametrize("cluster", ["nowhere", "", "a\x00b", "\ud800"])
 async def test_a_cluster_that_is_not_there_is_said_so(desk: Desk, cluster: str) -> None:
-    for call in (desk.configure.get(cluster), desk.configure.put(cluster, {}, "ann"), desk.configure.history(cluster)):
+    for call in (
+        desk.configure.load_own_config(cluster),
+        desk.configure.put_config(cluster, {}, "ann"),
+        desk.configure.list_versions(cluster),
+    ):
         with pytest.raises(NotFound):
             await call
-    assert (await desk.configure.effective(cluster)).version == 0
+    assert (await desk.configure.load_effective_config(cluster)).version == 0
 
 
 async def test_history_has_bounds(desk: Desk) -> None:
     for limit in (0, 1_001):
         with pytest.raises(InvalidInput) as raised:
-            await desk.configure.history("eu", limit)
+            await desk.configure.list_versions("eu", limit)
         assert raised.value.field == "limit"
 
 
 async def test_a_setting_of_a_newer_version_is_passed_over(desk: Desk) -> None:
     await desk.kit.store.put_config("eu", {"from_the_future": 1, "slots": 2}, "ann", desk.kit.now)
-    values = (await desk.configure.effective("eu")).values
+    values = (await desk.configure.load_effective_config("eu")).values
     assert values.keys() == SETTINGS.keys()
     assert values["slots"] == 2
 

@@ -61,10 +61,10 @@ class Desk:
         return f"{self.made:064x}"
 
     async def secret(self, role: Role = Role.OPERATOR, **fields: Any) -> str:
-        return (await self.tokens.create(role, name="ann", by="root", **fields)).secret
+        return (await self.tokens.create_token(role, name="ann", by="root", **fields)).secret
 
     async def record(self) -> TokenRecord:
-        return (await self.tokens.list())[0]
+        return (await self.tokens.list_tokens())[0]
 
     async def node(self, secret: str, enrolment: str | None = None) -> int:
         """Its secret is its join key, too. `enrolment` is what it joins with."""
@@ -90,16 +90,16 @@ async def refused(tokens: Tokens, secret: str) -> bool:
 
 @pytest.mark.parametrize("role", TOKEN_ROLES)
 async def test_a_token_tells_who_calls(desk: Desk, role: Role) -> None:
-    issued = await desk.tokens.create(role, name="the night shift", by=Principal(Role.ADMIN, "root"))
+    issued = await desk.tokens.create_token(role, name="the night shift", by=Principal(Role.ADMIN, "root"))
     assert issued.record.created_by == "root"
     principal = await desk.tokens.authenticate(issued.secret)
     assert principal == Principal(role, "the night shift", token=issued.record.id)
 
 
 async def test_the_secret_is_neither_kept_nor_shown(desk: Desk) -> None:
-    issued = await desk.tokens.create(Role.ADMIN, name="root", by="root")
+    issued = await desk.tokens.create_token(Role.ADMIN, name="root", by="root")
     assert issued.secret not in repr(issued)
-    assert issued.secret not in repr(await desk.tokens.list())
+    assert issued.secret not in repr(await desk.tokens.list_tokens())
     assert issued.secret not in repr(await desk.kit.dump())
     assert is_secret(issued.secret, hash_secret(issued.secret))
     assert not is_secret(issued.secret, hash_secret(UNKNOWN))
@@ -129,7 +129,7 @@ async def test_a_revoked_token_is_over_here_at_once_and_elsewhere_soon(desk: Des
     secret, other = await desk.secret(), desk.another()
     for tokens in (desk.tokens, other):
         assert not await refused(tokens, secret)
-    await desk.tokens.revoke((await desk.record()).id)
+    await desk.tokens.revoke_token((await desk.record()).id)
     assert await refused(desk.tokens, secret)
     assert not await refused(other, secret)
     desk.clock.advance(TRUSTED_S)
@@ -139,14 +139,14 @@ async def test_a_revoked_token_is_over_here_at_once_and_elsewhere_soon(desk: Des
 async def test_a_look_that_began_before_a_revocation_is_not_remembered(desk: Desk) -> None:
     secret = await desk.secret()
     token = (await desk.record()).id
-    await asyncio.gather(desk.tokens.authenticate(secret), desk.tokens.revoke(token), return_exceptions=True)
+    await asyncio.gather(desk.tokens.authenticate(secret), desk.tokens.revoke_token(token), return_exceptions=True)
     assert await refused(desk.tokens, secret)
 
 
 async def test_a_rotated_token_has_a_new_secret_and_the_old_one_stops_at_once(desk: Desk) -> None:
     secret = await desk.secret()
     assert not await refused(desk.tokens, secret)
-    issued = await desk.tokens.rotate((await desk.record()).id, by=Principal(Role.ADMIN, "bob"))
+    issued = await desk.tokens.rotate_token((await desk.record()).id, by=Principal(Role.ADMIN, "bob"))
     assert await refused(desk.tokens, secret)
     assert (await desk.tokens.authenticate(issued.secret)).token == issued.record.id
     assert issued.record.rotated_by == "bob"
@@ -155,9 +155,9 @@ async def test_a_rotated_token_has_a_new_secret_and_the_old_one_stops_at_once(de
 @pytest.mark.parametrize("token", [0, -1, 12_345, 1 << 70])
 async def test_a_token_that_is_not_there_is_said_so(desk: Desk, token: int) -> None:
     with pytest.raises(NotFound):
-        await desk.tokens.revoke(token)
+        await desk.tokens.revoke_token(token)
     with pytest.raises(NotFound):
-        await desk.tokens.rotate(token, by="root")
+        await desk.tokens.rotate_token(token, by="root")
 
 
 # -- how often the store is asked
@@ -249,8 +249,8 @@ async def test_a_node_whose_answer_was_lost_asks_again_with_a_used_up_enrolment(
 
 
 async def test_who_joins_passes_only_with_an_enrolment_that_is_in_force(desk: Desk) -> None:
-    revoked = await desk.tokens.create(Role.ENROL, name="a", by="root", uses=1)
-    await desk.tokens.revoke(revoked.record.id)
+    revoked = await desk.tokens.create_token(Role.ENROL, name="a", by="root", uses=1)
+    await desk.tokens.revoke_token(revoked.record.id)
     expired = await desk.secret(Role.ENROL, uses=1, expires_at=desk.clock.now() + 1)
     desk.clock.advance(1)
     for secret in (revoked.secret, expired, UNKNOWN, ""):
@@ -268,7 +268,7 @@ async def test_the_first_admin_is_made_once(desk: Desk) -> None:
     assert principal.role is Role.ADMIN
     assert await desk.tokens.ensure_admin() is None
     assert principal.token is not None
-    await desk.tokens.revoke(principal.token)
+    await desk.tokens.revoke_token(principal.token)
     assert await desk.tokens.ensure_admin() is not None
 
 
@@ -291,9 +291,9 @@ async def test_the_first_admin_is_made_once(desk: Desk) -> None:
 )
 async def test_a_token_that_cannot_be_is_refused_by_field(desk: Desk, fields: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidInput) as raised:
-        await desk.tokens.create(**{"role": Role.VIEWER, "name": "ann", "by": "root", **fields})
+        await desk.tokens.create_token(**{"role": Role.VIEWER, "name": "ann", "by": "root", **fields})
     assert raised.value.field == field
-    assert await desk.tokens.list() == []
+    assert await desk.tokens.list_tokens() == []
 
 
 def test_roles_cover_those_below_and_nodes_cover_none() -> None:

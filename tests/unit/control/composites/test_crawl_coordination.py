@@ -9,7 +9,7 @@ from typing import cast
 from crawlfleet.control.composites.crawl_coordination import LOOK_S, Exchange
 from crawlfleet.model.ids import ExecutionId
 from crawlfleet.model.instants import Instant
-from crawlfleet.ports.crawl_store import Asking, CrawlStore, Exchanged
+from crawlfleet.ports.composite_store import Asking, CrawlStore, Exchanged
 from crawlfleet.wire.crawl import WAIT_MS, CrawlDown, CrawlUp
 from tests.unit.execution.agent.agent_kit import LoopClock, monotonic, virtual
 

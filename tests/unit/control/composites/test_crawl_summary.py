@@ -10,7 +10,7 @@ import msgspec
 from crawlfleet.control.composites.crawl_summary import NOTES_MOST, CrawlSummaries, CrawlSummary
 from crawlfleet.model.ids import GroupId, TaskId
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.group_store import GroupStore, Member
+from crawlfleet.ports.composite_store import GroupStore, Member
 from tests.unit.control.composites.crawl_engine import NEVER, ToyEngine
 
 LOST = None

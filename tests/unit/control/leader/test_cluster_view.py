@@ -24,11 +24,11 @@ async def test_the_leader_drops_a_window_over_a_lane_that_does_not_exist(tmp_pat
             name="m", boot=99, store=kit.store, broker=broker, clock=KitClock(kit), rng=Random(1), schemas={}
         )
         await master.dispatcher.run_term(await kit.term(), kit.now)
-        await broker.ready.offer({gone.id: [kit.ids.one()]})
+        await broker.ready_index.offer_tasks({gone.id: [kit.ids.one()]})
         task = await kit.submit_one()
-        await broker.ready.offer({kit.lane.id: [task]})
+        await broker.ready_index.offer_tasks({kit.lane.id: [task]})
         with pytest.raises(InvariantBroken, match="do not exist"):
             await master.dispatcher.run_term(await kit.term(), kit.later())
-        assert [window.lane for window in await broker.ready.windows()] == [kit.lane.id]
+        assert [window.lane for window in await broker.ready_index.list_windows()] == [kit.lane.id]
         await master.dispatcher.run_term(await kit.term(), kit.later())
         assert await kit.status(task) is TaskStatus.ASSIGNED

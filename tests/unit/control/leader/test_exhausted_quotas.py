@@ -48,7 +48,9 @@ class Shop:
         return shop
 
     async def set(self, on_full: OnFull = OnFull.WAIT, **quotas: Any) -> None:
-        await self.master.projects.change("shop", lambda have: replace(have, quotas=Quotas(**quotas), on_full=on_full))
+        await self.master.projects.change_project(
+            "shop", lambda have: replace(have, quotas=Quotas(**quotas), on_full=on_full)
+        )
 
     async def start(self) -> AssignmentBody:
         """A task of it, on the node."""

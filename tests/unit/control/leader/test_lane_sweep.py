@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -13,7 +14,7 @@ from crawlfleet.control.leader.lane_sweep import BATCH, BATCHES, FEW_LANES, STEP
 from crawlfleet.errors import StoreUnavailable
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.queue import LaneId
-from crawlfleet.ports.lane_upkeep import LANE_SWEEP_EVERY_S, LanesOfTasks
+from crawlfleet.ports.maintenance_store import LANE_SWEEP_EVERY_S, LanesOfTasks, RetentionStore
 from testkit.clock import FakeClock
 from testkit.factories import Kit
 from tests.unit.store.store_kit import sqlite_kit
@@ -54,7 +55,7 @@ class Sweeping:
     def __init__(self, store: NotingStore, few: int = 0) -> None:
         self.store = store
         self.clock = FakeClock()
-        self.sweep = LaneSweep(store=store, clock=self.clock, few=few)
+        self.sweep = LaneSweep(store=cast("RetentionStore", store), clock=self.clock, few=few)
 
     async def steps(self, count: int = 1, term: int = TERM) -> None:
         for _ in range(count):

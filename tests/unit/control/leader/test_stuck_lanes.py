@@ -39,7 +39,7 @@ class Leading:
         """What is on the node."""
         for row in (await self.kit.store.held([self.node.id]))[self.node.id]:
             applied = await self.kit.complete(Run(row.id, row.execution, self.node))
-            await self.master.broker.freed.post(applied.freed)
+            await self.master.broker.freed_slots.post_slots(applied.freed)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from crawlfleet.model.host import HostNoteKind
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import ErrorClass
-from crawlfleet.ports.evidence import EvidenceStore
+from crawlfleet.ports.event_store import EvidenceStore
 from crawlfleet.ports.host_store import HostNote
 from crawlfleet.scheduling.placement.evidence_subjects import host_bucket
 from testkit.clock import FakeClock

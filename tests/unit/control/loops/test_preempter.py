@@ -104,10 +104,10 @@ async def test_nobody_is_asked_twice_for_one_who_waits(kit: Kit) -> None:
 async def test_nobody_is_stopped_for_a_task_that_a_quota_holds_back(kit: Kit) -> None:
     crowd = await Crowded.of(kit)
     projects = crowd.one.master.projects
-    await projects.change("shop", lambda have: replace(have, quotas=Quotas(running=0)))
+    await projects.change_project("shop", lambda have: replace(have, quotas=Quotas(running=0)))
     await crowd.urgent(2, project_id="shop")
     assert await crowd.preempt() == NOTHING
-    await projects.change("shop", lambda have: replace(have, quotas=Quotas(running=1)))
+    await projects.change_project("shop", lambda have: replace(have, quotas=Quotas(running=1)))
     assert await crowd.preempt() == PreemptReport(1, 1)
     await crowd.confirm()
     assert await crowd.one.dispatch() == 1

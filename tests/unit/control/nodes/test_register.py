@@ -22,7 +22,7 @@ from crawlfleet.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from crawlfleet.model import limits
 from crawlfleet.model.node import NodeDescription
 from crawlfleet.model.status import NodeStatus
-from crawlfleet.ports.identity import TypeIgnored
+from crawlfleet.ports.admin_store import TypeIgnored
 from crawlfleet.wire.sync import OpenUp
 from testkit.clock import FakeClock
 from testkit.factories import Kit
@@ -247,7 +247,7 @@ async def test_what_an_old_worker_says_of_a_built_in_type_is_not_even_looked_at(
 
 
 async def test_a_session_tells_how_often_to_speak(desk: Desk) -> None:
-    await desk.configure.put("default", {"sync_interval_s": 1.5}, by="ann")
+    await desk.configure.put_config("default", {"sync_interval_s": 1.5}, by="ann")
     usual, short = await desk.register("one"), await desk.register("two", lease_ms=3_000)
     down = await desk.sessions.open_session(desk.opening(usual))
     assert (down.is_open, down.lease_ms, down.sync_ms) == (True, 9_000, 1_500)

@@ -32,7 +32,7 @@ def feed(kit: Kit, broker: MemoryBroker) -> EventFeed:
 
 
 async def test_what_was_announced_is_there_at_once(feed: EventFeed, broker: MemoryBroker) -> None:
-    await broker.events.announce(5)
+    await broker.events.announce_event(5)
     assert await feed.wait(4, 0.0)
 
 
@@ -41,7 +41,7 @@ async def test_an_announcement_wakes_everybody_it_concerns(feed: EventFeed, brok
         behind = [group.create_task(feed.wait(number, PATIENCE_S)) for number in (0, 4)]
         ahead = group.create_task(feed.wait(5, 0.5))
         await asyncio.sleep(0)
-        await broker.events.announce(5)
+        await broker.events.announce_event(5)
     assert [waiter.result() for waiter in behind] == [True, True]
     assert ahead.result() is False
 

@@ -36,7 +36,7 @@ async def test_who_comes_while_the_store_is_asked_waits_on() -> None:
         assert list(tasks) == [1]
         with ends.watching(2) as late:
             may_answer.set_result(None)
-            await signals.wake([ENDS])
+            await signals.send_signals([ENDS])
             tasks, may_answer = await store.asked.get()
             assert sorted(tasks) == [1, 2]
             assert not first.done()

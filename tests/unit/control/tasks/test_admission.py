@@ -88,11 +88,11 @@ async def test_a_replay_gets_its_first_answer_though_nothing_more_fits(desk: Des
 async def test_the_limit_is_changed_while_it_runs(desk: Desk) -> None:
     master = await desk.master(10)
     await submit(master, 3)
-    await master.configure.put("default", {"max_waiting": 5}, by="ann")
+    await master.configure.put_config("default", {"max_waiting": 5}, by="ann")
     desk.clock.advance(1)
     with pytest.raises(OverLimit, match="limit of 5"):
         await submit(master, 3)
-    await master.configure.put("default", {}, by="ann")
+    await master.configure.put_config("default", {}, by="ann")
     desk.clock.advance(1)
     await submit(master, 7)
 

@@ -24,8 +24,8 @@ from crawlfleet.model.project import Project, Quotas
 from crawlfleet.model.queue import Lane, LaneId
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.identity import MASTERS, ClusterConfig, TypeRecord
-from crawlfleet.ports.lane_upkeep import LANE_FRESH_S
+from crawlfleet.ports.admin_store import MASTERS, ClusterConfig, TypeRecord
+from crawlfleet.ports.maintenance_store import LANE_FRESH_S
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Accepted, Added, NewTask, Submission, SubmissionAnswer
 from crawlfleet.scheduling.placement.evidence_subjects import HOST_BUCKETS, MAX_NAMED_HOSTS
@@ -225,9 +225,9 @@ async def test_the_configuration_is_looked_at_once_a_second_however_many_come(de
 
 async def test_the_leader_is_told_of_what_is_ready(desk: Desk) -> None:
     await desk.submit(echo(), echo(priority=9))
-    windows = {window.lane: window.size for window in await desk.broker.ready.windows()}
+    windows = {window.lane: window.size for window in await desk.broker.ready_index.list_windows()}
     assert windows == {task.lane: 1 for task in desk.store.tasks}
-    assert await desk.broker.signals.wait("leader", 0)
+    assert await desk.broker.signals.wait_for_signal("leader", 0)
 
 
 async def test_ids_ascend_in_the_order_of_the_batch(desk: Desk) -> None:

@@ -25,7 +25,7 @@ from crawlfleet.execution.executors.inside.parameter_check import build_check
 from crawlfleet.execution.sdk import TaskError
 from crawlfleet.model import limits
 from crawlfleet.model.refusal import Code
-from crawlfleet.ports.identity import MASTERS, TypeRecord
+from crawlfleet.ports.admin_store import MASTERS, TypeRecord
 from crawlfleet.wire.schema_errors import shortened
 from testkit.clock import FakeClock
 from tests.unit.control.tasks.test_schema_cost import unfolding

@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from crawlfleet.execution.crawl.frontier.urls import canonical, target_of
+from crawlfleet.execution.crawl.frontier.urls import budget_host, canonical_url
 from crawlfleet.model.host import Backoff, HostLimits, Units, target_host
 from crawlfleet.scheduling.hosts.budgets import effective_budget, parse_concurrency, parse_delay, parse_rate
 from crawlfleet.scheduling.hosts.host_backoff import (
@@ -132,7 +132,7 @@ def test_a_host_has_one_spelling(text: str, host: str) -> None:
     ],
 )
 def test_the_host_of_a_url_is_the_one_people_write(url: str, host: str) -> None:
-    assert target_of(canonical(url) or "") == host == target_host(host)
+    assert budget_host(canonical_url(url) or "") == host == target_host(host)
 
 
 @pytest.mark.parametrize("text", ["", "a b", "10.0.0.0/8", "http://a.example", "a.example:0", "a.example:99999", "-"])

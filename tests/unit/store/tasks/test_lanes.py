@@ -10,7 +10,7 @@ import pytest
 from crawlfleet.errors import InvariantBroken
 from crawlfleet.model.queue import Lane
 from crawlfleet.model.requirement import Requirement
-from crawlfleet.ports.lane_upkeep import LANE_FRESH_S
+from crawlfleet.ports.maintenance_store import LANE_FRESH_S
 from crawlfleet.store.engine.migrate import migrate_sqlite
 from crawlfleet.store.engine.sqlite.engine import InlineEngine
 from crawlfleet.store.store import SqlStore

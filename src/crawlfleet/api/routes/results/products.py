@@ -21,7 +21,7 @@ from crawlfleet.model.ids import execution_text
 from crawlfleet.model.instants import from_text, to_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.product import ID_CHARS, SHOP_CHARS, ProductChange, ProductKey, ProductRecord, product_text
-from crawlfleet.ports.product_store import ProductFilter
+from crawlfleet.ports.composite_store import ProductFilter
 from crawlfleet.results.csv_table import CsvTable
 from crawlfleet.results.table_columns import Column
 from crawlfleet.wire.schema_errors import shortened

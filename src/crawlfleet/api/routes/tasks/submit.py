@@ -113,7 +113,7 @@ async def _submit(
     if not answer.is_replay:
         taken = [item.id for item in answer.items if isinstance(item, Accepted)]
         if taken:
-            services.submit_audit.note(principal, address_of(request), taken[0], taken[-1], len(taken))
+            services.submit_audit.note_submit(principal, address_of(request), taken[0], taken[-1], len(taken))
     return answer
 
 

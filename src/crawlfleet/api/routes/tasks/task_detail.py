@@ -54,7 +54,7 @@ async def known_task(services: Services, task: TaskId) -> TaskRecord:
 async def progress_of(services: Services, executions: Sequence[ExecutionRecord]) -> Mapping[ExecutionId, bytes]:
     """Of those that run, as their nodes told it last."""
     running = [one.id for one in executions if one.status is None]
-    return await services.broker.progress.of(running) if running else {}
+    return await services.broker.progress.load_progress(running) if running else {}
 
 
 def _wait_s(request: PlainRequest) -> float:

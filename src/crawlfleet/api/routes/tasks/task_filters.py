@@ -12,7 +12,7 @@ from crawlfleet.api.views.tasks import StatusWord
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.reads import TaskFilter
+from crawlfleet.ports.task_store import TaskFilter
 
 
 def split_commas(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from crawlfleet.execution.budget.host_gate import HostGate
-from crawlfleet.execution.crawl.frontier.urls import site, target_of
+from crawlfleet.execution.crawl.frontier.urls import budget_host, url_host
 from crawlfleet.execution.page_failures import PageFailed
 
 MAX_REFUSALS = 50
@@ -31,18 +31,18 @@ class BlockTracker:
     def note_failure(self, url: str, failure: PageFailed) -> None:
         if not failure.is_block_page:
             return
-        host = site(url)
+        host = url_host(url)
         if len(self.blocked_pages) < HOSTS or host in self.blocked_pages:
             self.blocked_pages[host] += 1
             self._in_a_row[host] += 1 if failure.block_product is None else KNOWN_BLOCK_WEIGHT
             if self._in_a_row[host] >= MAX_REFUSALS:
                 self.given_up.add(host)
-        self._unreported.add(target_of(url))
+        self._unreported.add(budget_host(url))
         self._report_blocks()
 
     def note_page_read(self, url: str) -> None:
         """Note that a page was read: the host's refusals are no longer in a row."""
-        self._in_a_row.pop(site(url), None)
+        self._in_a_row.pop(url_host(url), None)
         self._has_read_page = True
         self._report_blocks()
 

@@ -24,11 +24,11 @@ from crawlfleet.execution.crawl.fetch.fetcher import PAGE_BYTES, Fetcher, Hop
 from crawlfleet.execution.crawl.fetch.responses import IsReadable, is_json, is_page, is_text
 from crawlfleet.execution.crawl.fetch.robots import Robots
 from crawlfleet.execution.crawl.fetch.robots_tags import directives_in_headers
-from crawlfleet.execution.crawl.frontier.canonical_links import SamePages
+from crawlfleet.execution.crawl.frontier.canonical_links import CanonicalLinks
 from crawlfleet.execution.crawl.frontier.frontier import Ending, Frontier, Link
-from crawlfleet.execution.crawl.frontier.link_filter import Outlook
+from crawlfleet.execution.crawl.frontier.link_filter import LinkFilter
 from crawlfleet.execution.crawl.frontier.sitemaps import FILE_BYTES, Sitemap
-from crawlfleet.execution.crawl.frontier.urls import site, target_of
+from crawlfleet.execution.crawl.frontier.urls import budget_host, url_host
 from crawlfleet.execution.crawl.parse.page_parser import PageFacts
 from crawlfleet.execution.crawl.parse.parser_dispatch import PageReader
 from crawlfleet.execution.crawl.record.page_notes import PageNotes
@@ -70,12 +70,12 @@ class Crawl:
         self._robots = Robots(
             fetcher, user_agent=plan.user_agent, on_delay=self._slow_down, log=report.log, cache=robots
         )
-        self._link_filter = Outlook(plan.follow_config, self._frontier, depth=plan.depth)
+        self._link_filter = LinkFilter(plan.follow_config, self._frontier, depth=plan.depth)
         self._canonical_links = (
-            SamePages(self._link_filter, self._frontier, self._fetch_page_facts) if plan.follow_config.obeys_canonical else None
+            CanonicalLinks(self._link_filter, self._frontier, self._fetch_page_facts) if plan.follow_config.obeys_canonical else None
         )
         # The directives for robots and the canonical URL of a page are parsed together with its links.
-        self._reads_links = self._link_filter.leads_on or plan.obey_noindex or self._canonical_links is not None
+        self._reads_links = self._link_filter.follows_links or plan.obey_noindex or self._canonical_links is not None
         self._agent = plan.user_agent.partition("/")[0]
         # Sites block addresses: a block of a proxy's address is no evidence about this node.
         self.blocks = BlockTracker(self._gate if is_own_address else OpenGate())
@@ -118,9 +118,9 @@ class Crawl:
 
         The results are in `gathered` and in the attributes of this object.
         """
-        self._link_filter.begin(self._plan.urls)
+        self._link_filter.add_start_urls(self._plan.urls)
         if self._page_notes is not None:
-            self._link_filter.known_before(self._page_notes.earlier_pages())
+            self._link_filter.add_earlier_pages(self._page_notes.earlier_pages())
         limit = asyncio.timeout(self._plan.max_seconds)
         self._gate.add_source(self)
         self._outages.add_crawl(self.wake)
@@ -145,8 +145,8 @@ class Crawl:
         A part of a host budget beyond that number would be idle.
         """
         queued: Counter[str] = Counter()
-        for host, count in self._frontier.queued().items():
-            queued[target_of(f"//{host}/")] += min(count, self._pacing.free_capacity(host))
+        for host, count in self._frontier.queued_by_host().items():
+            queued[budget_host(f"//{host}/")] += min(count, self._pacing.free_capacity(host))
         return queued
 
     def wake(self) -> None:
@@ -154,11 +154,11 @@ class Crawl:
 
     def add_member_urls(self, urls: Iterable[str]) -> None:
         """Add URLs that other members of the crawl found worth visiting."""
-        self._link_filter.expect(urls)
+        self._link_filter.widen_scope(urls)
 
     def add_earlier_pages(self, pages: Iterable[tuple[str, int]]) -> None:
         """Add pages of an earlier crawl that no link led to, each with its depth from the start."""
-        self._link_filter.known_before(pages)
+        self._link_filter.add_earlier_pages(pages)
 
     @property
     def starts_reached(self) -> int:
@@ -168,7 +168,7 @@ class Crawl:
     @property
     def dropped_count(self) -> int:
         """Number of URLs that were found and not added to the frontier, because it was full."""
-        return self._frontier.dropped
+        return self._frontier.dropped_count
 
     @property
     def left_out(self) -> Counter[str]:
@@ -176,8 +176,8 @@ class Crawl:
         return self._frontier.left_out
 
     def collect_notes(self) -> list[str]:
-        same = self._canonical_links.notes() if self._canonical_links is not None else ()
-        return [*self._link_filter.notes(), *same, *self.blocks.describe_blocks(), *self._outages.describe_outages()]
+        same = self._canonical_links.describe_replacements() if self._canonical_links is not None else ()
+        return [*self._link_filter.describe_omissions(), *same, *self.blocks.describe_blocks(), *self._outages.describe_outages()]
 
     async def _run_workers(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -205,11 +205,11 @@ class Crawl:
     def _next_link(self) -> Link | None:
         """Return the next link to visit, which counts as under way from now on."""
         lost = 0
-        while self._may_start() and (link := self._frontier.take(self._is_free)) is not None:
-            host = site(link.url)
+        while self._may_start() and (link := self._frontier.pop_link(self._is_free)) is not None:
+            host = url_host(link.url)
             if self._outages.is_lost(host):
                 self._failed_pages.count_failure(link, self._outages.make_lost_failure(link.url))
-                self._frontier.ended(link, "failed", 0)
+                self._frontier.note_ending(link, "failed", 0)
                 lost += 1
                 if lost == AT_ONCE:
                     # A lost host may have a million links: let other tasks of the event loop run in between.
@@ -244,14 +244,14 @@ class Crawl:
     def _is_free(self, host: str) -> bool:
         if host in self._outages.away:
             return False
-        if self._pacing.is_free(host) and self._gate.is_ready(target_of(f"//{host}/")):
+        if self._pacing.is_free(host) and self._gate.is_ready(budget_host(f"//{host}/")):
             return True
         # Links of a lost host are only counted, so that no request has to wait for them.
         return self._outages.is_lost(host)
 
     def _slow_down(self, host: str, delay_s: float) -> None:
         self._pacing.slow_down(host, delay_s)
-        self._gate.set_crawl_delay(target_of(f"//{host}/"), delay_s)
+        self._gate.set_crawl_delay(budget_host(f"//{host}/"), delay_s)
 
     def _may_start(self) -> bool:
         if not self._frontier or self._in_flight >= TOTAL:
@@ -288,11 +288,11 @@ class Crawl:
         except PageFailed as exc:
             ending = None if await self._failed_pages.is_excused(link, exc) or self._schedule_retry(link, exc) else "failed"
         finally:
-            self._pacing.end_page(site(link.url))
+            self._pacing.end_page(url_host(link.url))
             self._in_flight -= 1
         if ending is not None:
-            self._frontier.ended(link, ending, size)
-        self._log.report_visit(target_of(link.url))
+            self._frontier.note_ending(link, ending, size)
+        self._log.report_visit(budget_host(link.url))
 
     async def _crawl_page(self, link: Link) -> int:
         if link.tries:
@@ -306,7 +306,7 @@ class Crawl:
         self.blocks.note_page_read(fetched.url)
         self._outages.note_answer(fetched.url)
         if fetched.url != link.url:
-            self._link_filter.arrived(link, fetched.url)
+            self._link_filter.claim_final_page(link, fetched.url)
         if fetched.status == 304 and self._page_notes is not None:
             # The earlier crawl has noted the links of this page.
             await self._page_notes.note_page(link, fetched)
@@ -318,10 +318,10 @@ class Crawl:
             facts.links.robots |= directives_in_headers(fetched.robots_tags, self._agent)
         if (
             self._canonical_links is not None
-            and (end := await self._canonical_links.end_of(link, fetched.url, facts)) is not None
+            and (end := await self._canonical_links.redirect_to_canonical(link, fetched.url, facts)) is not None
         ):
             # The links of this page may stand on no other page.
-            self._link_filter.links(link, fetched, facts)
+            self._link_filter.add_page_links(link, fetched, facts)
             end.size = len(fetched.body)
             self.data_bytes += end.size
             raise end
@@ -329,18 +329,18 @@ class Crawl:
         self.pages += 1
         self.data_bytes += len(fetched.body)
         self._starts_read += link.is_start
-        self._link_filter.links(link, fetched, facts)
+        self._link_filter.add_page_links(link, fetched, facts)
         if is_wanted and self._plan.obey_noindex and not facts.links.may_keep:
             self.noindex_pages += 1
         elif is_wanted:
-            await self._collected_items.add_page(fetched.url, fetched.status, facts, link.chunk)
+            await self._collected_items.add_page(fetched.url, fetched.status, facts, link.batch_number)
         return len(fetched.body)
 
     async def _fetch_page_facts(self, url: str) -> PageFacts:
         """Fetch and parse a page outside of its visit."""
         if self._plan.respect_robots:
             await self._robots.check_allowed(url)
-        await self._pacing.wait_turn(site(url))
+        await self._pacing.wait_turn(url_host(url))
         fetched = await self._fetcher.fetch_head(url, PAGE_BYTES, hops=0)
         if not is_page(fetched.content_type):
             raise PageSkipped(f"{url}: {fetched.content_type} is not read")
@@ -355,28 +355,28 @@ class Crawl:
 
     async def _read_sitemap(self, link: Link) -> int:
         if link.depth == 0:
-            self._link_filter.named(link, await self._robots.named_sitemaps(link.url))
+            self._link_filter.add_robots_sitemaps(link, await self._robots.named_sitemaps(link.url))
             return 0
-        if self._plan.respect_robots and not self._link_filter.is_named(link):
+        if self._plan.respect_robots and not self._link_filter.is_named_sitemap(link):
             await self._robots.check_allowed(link.url)
-        await self._pacing.wait_turn(site(link.url))
+        await self._pacing.wait_turn(url_host(link.url))
         fetched = await self._fetcher.fetch_head(link.url, FILE_BYTES)
         sitemap = Sitemap(fetched.body, fetched.url)
-        for entries in sitemap.batches():
-            self._link_filter.listed(link, entries)
+        for entries in sitemap.parse_batches():
+            self._link_filter.add_sitemap_entries(link, entries)
             await asyncio.sleep(0)
         if sitemap.problem is not None:
-            self._link_filter.sitemap_failed(link, sitemap.problem)
-        self._report.log(f"sitemap {link.url}: {sitemap.entries:,} entries")
+            self._link_filter.note_sitemap_failure(link, sitemap.problem)
+        self._report.log(f"sitemap {link.url}: {sitemap.entry_count:,} entries")
         return 0
 
     async def _admit_request(self, link: Link, url: str, hop: Hop) -> None:
         """Check each request, redirects included, before it leaves: link filter, robots.txt, then the host's pacing."""
         if hop.number:
-            self._link_filter.redirect(link, url, sets_cookie=hop.sets_cookie)
+            self._link_filter.follow_redirect(link, url, sets_cookie=hop.sets_cookie)
         if self._plan.respect_robots:
             await self._robots.check_allowed(url)
-        await self._pacing.wait_turn(site(url))
+        await self._pacing.wait_turn(url_host(url))
 
     def _skip_page(self, link: Link, why: str) -> None:
         self.skipped += 1
@@ -389,10 +389,10 @@ class Crawl:
         self._frontier.left_out["blocked"] += 1
         if link.is_start:
             self.start_failures.append(PageFailed("blocked", f"{link.url}: its host lets nothing through"))
-        self._frontier.ended(link, "skipped", 0)
+        self._frontier.note_ending(link, "skipped", 0)
 
     async def _probe_host(self, url: str) -> bool:
-        await self._pacing.wait_turn(site(url))
+        await self._pacing.wait_turn(url_host(url))
         return await is_answered(self._fetcher, url)
 
     def _schedule_retry(self, link: Link, failure: PageFailed) -> bool:
@@ -400,9 +400,9 @@ class Crawl:
         link.tries += 1
         self.blocks.note_failure(link.url, failure)
         if failure.retry_after_s and failure.status in {429, 503}:
-            self._pacing.hold_back(site(link.url), failure.retry_after_s)
+            self._pacing.hold_back(url_host(link.url), failure.retry_after_s)
         # Where the host gate holds all requests to a host back, the crawl waits however long the host asks for.
-        is_soon = failure.retry_after_s <= HOLD_MAX_S or self._gate.away_s(target_of(link.url)) > 0
+        is_soon = failure.retry_after_s <= HOLD_MAX_S or self._gate.away_s(budget_host(link.url)) > 0
         tries = REFUSED_TRIES if failure.asks_to_wait else PAGE_TRIES
         if not failure.permanent and link.tries < tries and is_soon:
             self._frontier.put_back(link)

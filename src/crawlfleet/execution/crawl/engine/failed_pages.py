@@ -9,8 +9,8 @@ from crawlfleet.execution.crawl.engine.host_outages import HostOutages
 from crawlfleet.execution.crawl.engine.plan import CrawlPlan
 from crawlfleet.execution.crawl.fetch.robots import Robots
 from crawlfleet.execution.crawl.frontier.frontier import Frontier, Link
-from crawlfleet.execution.crawl.frontier.link_filter import Outlook
-from crawlfleet.execution.crawl.frontier.urls import site
+from crawlfleet.execution.crawl.frontier.link_filter import LinkFilter
+from crawlfleet.execution.crawl.frontier.urls import url_host
 from crawlfleet.execution.crawl.record.page_notes import PageNotes
 from crawlfleet.execution.page_failures import PageFailed
 
@@ -23,7 +23,7 @@ class FailedPages:
         plan: CrawlPlan,
         *,
         frontier: Frontier,
-        link_filter: Outlook,
+        link_filter: LinkFilter,
         outages: HostOutages,
         robots: Robots,
         page_notes: PageNotes | None,
@@ -48,7 +48,7 @@ class FailedPages:
         patience_s = self._plan.wait_for_host_s
         if not failure.may_be_host_outage or not patience_s or not self._has_known_host(link):
             return False
-        if failure.failed_url and site(failure.failed_url) != site(link.url):
+        if failure.failed_url and url_host(failure.failed_url) != url_host(link.url):
             return False
         self._robots.forget_failure(link.url)
         if not await self._outages.excuses_failure(link.url, failure, patience_s):
@@ -64,12 +64,12 @@ class FailedPages:
         """
         if self._outages.has_answered(link.url):
             return True
-        return link.chunk > 0 and link.depth > 0 and self._plan.follow_config.rules.scope.is_start(link.url)
+        return link.batch_number > 0 and link.depth > 0 and self._plan.follow_config.rules.scope.is_start_site(link.url)
 
     def count_failure(self, link: Link, failure: PageFailed) -> None:
         if link.is_sitemap:
             # A sitemap is no page: the URLs it lists may be found by links all the same.
-            self._link_filter.sitemap_failed(link, str(failure))
+            self._link_filter.note_sitemap_failure(link, str(failure))
             return
         if self._page_notes is not None:
             self._page_notes.note_failure(link, failure)

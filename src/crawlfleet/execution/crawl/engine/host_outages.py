@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 
 from crawlfleet.execution.budget.host_gate import HostAway
 from crawlfleet.execution.crawl.fetch.fetcher import Fetcher
-from crawlfleet.execution.crawl.frontier.urls import site
+from crawlfleet.execution.crawl.frontier.urls import url_host
 from crawlfleet.execution.page_failures import PageFailed, PageSkipped
 
 PAUSE_S, PAUSE_MOST_S = 0.5, 4.0
@@ -55,17 +55,17 @@ class HostOutages:
     def note_answer(self, url: str) -> None:
         if len(self._witnesses) >= HOSTS:
             self._witnesses.clear()
-        self._witnesses[site(url)] = url
+        self._witnesses[url_host(url)] = url
 
     def has_answered(self, url: str) -> bool:
-        return site(url) in self._witnesses
+        return url_host(url) in self._witnesses
 
     def is_lost(self, host: str) -> bool:
         return host in self._lost
 
     def make_lost_failure(self, url: str) -> PageFailed:
         """Return the failure with which a page of a lost host is counted."""
-        host = site(url)
+        host = url_host(url)
         self._failed_counts[host] += 1
         cause = self._lost[host]
         return PageFailed(cause.error, f"{url}: {cause}", kind=cause.kind)
@@ -76,7 +76,7 @@ class HostOutages:
         Returns when its host answers, or is lost. Other pages of the host that fail meanwhile only wait for the first
         answer of the witness: they are not needed for more.
         """
-        host = site(url)
+        host = url_host(url)
         if (check := self._pending_checks.get(host)) is not None:
             return await asyncio.shield(check)
         check = self._pending_checks[host] = asyncio.get_running_loop().create_future()

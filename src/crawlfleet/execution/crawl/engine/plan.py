@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from crawlfleet.execution.crawl.fetch.header_profiles import OWN, HeaderSets, checked_headers
-from crawlfleet.execution.crawl.frontier.follow_config import Following, following_of, normaliser_of
-from crawlfleet.execution.crawl.frontier.urls import canonical, credentials, place
+from crawlfleet.execution.crawl.frontier.follow_config import FollowConfig, compile_follow_config, make_normaliser
+from crawlfleet.execution.crawl.frontier.urls import canonical_url, parse_origin, url_credentials
 from crawlfleet.execution.crawl.parse.extract import extraction_plan
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import ExtractionPlan
 from crawlfleet.version import __version__
@@ -28,7 +28,7 @@ class CrawlPlan:
     credentials: Mapping[str, tuple[str, str]]
     """User and password per origin, as given in start URLs."""
     extraction: ExtractionPlan
-    follow_config: Following
+    follow_config: FollowConfig
     depth: int = 0
     max_pages: int = DEFAULT_PAGES
     is_default_limit: bool = False
@@ -54,12 +54,12 @@ def make_crawl_plan(parameters: Mapping[str, Any]) -> CrawlPlan:
     """
     start_texts = [*([parameters["url"]] if "url" in parameters else []), *parameters.get("urls", [])]
     first = int("url" in parameters)
-    normalise = normaliser_of(parameters)
-    urls = {text: url and normalise(url) for text, url in ((text, canonical(text)) for text in start_texts)}
+    normalise = make_normaliser(parameters)
+    urls = {text: url and normalise(url) for text, url in ((text, canonical_url(text)) for text in start_texts)}
     depth = int(parameters.get("depth", 0))
     good_urls = dict.fromkeys(url for url in urls.values() if url is not None)
     max_pages = parameters.get("max_pages")
-    follow_config = following_of(parameters, good_urls, depth)
+    follow_config = compile_follow_config(parameters, good_urls, depth)
     is_open = depth > 0 or follow_config.finds_more
     names = (
         "max_seconds",
@@ -73,7 +73,9 @@ def make_crawl_plan(parameters: Mapping[str, Any]) -> CrawlPlan:
     )
     profile = parameters.get("profile", OWN)
     headers = checked_headers(parameters.get("headers", {}))
-    origin_logins = {place(url).origin: login for text, url in urls.items() if url and (login := credentials(text))}
+    origin_logins = {
+        parse_origin(url).origin: login for text, url in urls.items() if url and (login := url_credentials(text))
+    }
     return CrawlPlan(
         urls=tuple(good_urls),
         bad_urls=tuple(

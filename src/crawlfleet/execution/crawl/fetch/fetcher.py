@@ -25,7 +25,7 @@ from crawlfleet.execution.crawl.fetch.header_profiles import HeaderSets
 from crawlfleet.execution.crawl.fetch.http_client import HttpClient, PreparedOrigin
 from crawlfleet.execution.crawl.fetch.proxy_requests import ProxyDown, ProxySelector, basic_credentials, make_request_options
 from crawlfleet.execution.crawl.fetch.responses import ResponseReader, Fetched, RecordPage, IsReadable, Redirect, is_text
-from crawlfleet.execution.crawl.frontier.urls import place, start_of, target_of
+from crawlfleet.execution.crawl.frontier.urls import budget_host, origin_prefix, parse_origin
 from crawlfleet.execution.page_failures import BY_STATUS, PageFailed
 from crawlfleet.execution.process_state.proxy_pool import Proxy, ProxyRotation
 from crawlfleet.model.host_stats import answered, error_place
@@ -151,7 +151,7 @@ class Fetcher:
         for number in range(hops + 1):
             if admit is not None:
                 await admit(url, Hop(number, sets_cookie))
-            turn = _Turn(target_of(url), conditions=conditions or {})
+            turn = _Turn(budget_host(url), conditions=conditions or {})
             response = await self._send_in_turn(url, turn, max_bytes, is_readable)
             if isinstance(response, Fetched):
                 return response
@@ -199,7 +199,7 @@ class Fetcher:
         figures = self._gate.host_counts(turn.host)
         try:
             if self._proxy_selector is not None:
-                self._guard.check_literal(*place(url)[1:])
+                self._guard.check_literal(*parse_origin(url)[1:])
                 proxy = await self._proxy_selector.proxy_for(url)
             prepared = self._get_prepared(url, proxy)
             response = await self._client.get(prepared, url, turn.conditions, lambda: self._await_departure(turn))
@@ -225,7 +225,7 @@ class Fetcher:
 
     def _get_prepared(self, url: str, proxy: Proxy | None) -> PreparedOrigin:
         """Return the way to the URL's origin, which is checked once: the same connections serve all of its URLs."""
-        start = start_of(url)
+        start = origin_prefix(url)
         prepared = self._prepared_origins.get((start, proxy))
         if prepared is None:
             if len(self._prepared_origins) >= ORIGINS_KEPT:
@@ -235,7 +235,7 @@ class Fetcher:
 
     def _prepare_origin(self, start: str, url: str, proxy: Proxy | None) -> PreparedOrigin:
         assert self._client is not None, "used as a context manager"
-        origin, parsed = place(url), yarl.URL(start, encoded=True)
+        origin, parsed = parse_origin(url), yarl.URL(start, encoded=True)
         self._guard.check_literal(origin.host, origin.port)
         if plain_host(parsed.raw_host or "") != plain_host(origin.host) or parsed.port != origin.port:
             raise PageFailed("input", f"{url}: its host can be read in two ways", permanent=True)

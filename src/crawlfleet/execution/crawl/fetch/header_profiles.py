@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any
 
 from crawlfleet.execution.crawl.frontier.patterns import BadRule
-from crawlfleet.execution.crawl.frontier.urls import place
+from crawlfleet.execution.crawl.frontier.urls import parse_origin
 
 OWN = "crawlfleet"
 _ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,text/*;q=0.8,*/*;q=0.1"
@@ -140,7 +140,7 @@ class HeaderSets:
         public = {name: value for name, value in own.items() if name.lower() not in _PRIVATE}
         self._sets = [_merge_headers(PROFILES[name], user_agent, public, is_named=is_named) for name in profiles]
         self._private = {name: value for name, value in own.items() if name.lower() in _PRIVATE}
-        self._starts = {place(url).origin for url in starts}
+        self._starts = {parse_origin(url).origin for url in starts}
         self._by_origin: dict[str, Mapping[str, str]] = {}
 
     def headers_for(self, origin: str) -> Mapping[str, str]:

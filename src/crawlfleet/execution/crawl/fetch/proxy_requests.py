@@ -21,7 +21,7 @@ from crawlfleet.execution.crawl.fetch.address_guard import (
     plain_host,
 )
 from crawlfleet.execution.crawl.fetch.http_client import RequestOptions
-from crawlfleet.execution.crawl.frontier.urls import place, target_of
+from crawlfleet.execution.crawl.frontier.urls import budget_host, parse_origin
 from crawlfleet.execution.page_failures import PageFailed
 from crawlfleet.execution.process_state.proxy_pool import NoProxy, Proxy, ProxyRotation
 
@@ -64,7 +64,7 @@ class ProxySelector:
         Raises PageFailed when there is none, and AddressRefused for a target that may not be requested.
         """
         try:
-            proxy = self._rotation.choose_proxy(target_of(url))
+            proxy = self._rotation.choose_proxy(budget_host(url))
         except NoProxy as exc:
             raise PageFailed("network", f"{url}: {exc}", kind="proxy", retry_after_s=exc.again_s) from exc
         try:
@@ -89,7 +89,7 @@ class ProxySelector:
                 self._rotation.note_failure(proxy, "it wants another user or password")
             case aiohttp.ClientHttpProxyError():
                 # The proxy works; another proxy may reach what this one cannot.
-                self._rotation.drop_proxy(target_of(url))
+                self._rotation.drop_proxy(budget_host(url))
                 message = f"{url}: proxy {proxy.name} could not reach it (it answers {exc.status})"
                 raise PageFailed("network", message, kind="proxy") from exc
             case AddressRefused():
@@ -102,10 +102,10 @@ class ProxySelector:
 
     def note_block(self, url: str) -> None:
         """Choose another proxy for the host, because the site blocks the address of this one."""
-        self._rotation.drop_proxy(target_of(url))
+        self._rotation.drop_proxy(budget_host(url))
 
     async def _check_target(self, url: str) -> None:
-        host, port = place(url)[1:]
+        host, port = parse_origin(url)[1:]
         if as_address(plain_host(host)) is not None or self._checked_until.get(host, 0.0) > time.monotonic():
             return
         try:

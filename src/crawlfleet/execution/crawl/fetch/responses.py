@@ -18,7 +18,7 @@ from crawlfleet.execution.crawl.fetch.block_detection import LOOK_AT_BYTES, SUSP
 from crawlfleet.execution.crawl.fetch.body_decoder import BodyDecoder
 from crawlfleet.execution.crawl.fetch.file_signatures import file_kind
 from crawlfleet.execution.crawl.fetch.http_client import SiteResponse
-from crawlfleet.execution.crawl.frontier.urls import canonical, target_of
+from crawlfleet.execution.crawl.frontier.urls import budget_host, canonical_url
 from crawlfleet.execution.crawl.record.warc_writer import HttpExchange, make_exchange
 from crawlfleet.execution.page_failures import PageFailed, PageSkipped, refused_by_site
 from crawlfleet.model.host_stats import BYTES, PAGES
@@ -129,7 +129,7 @@ class ResponseReader:
 
     def _check_page(self, url: str, response: SiteResponse, body: bytes) -> None:
         if (block_product := detect_block_product(response.status, response.headers, body)) is not None:
-            self._gate.record_block(target_of(url))
+            self._gate.record_block(budget_host(url))
             raise refused_by_site(url, response.status, 0.0, block_product)
         if (kind := file_kind(body)) is not None:
             raise PageSkipped(f"{url}: {kind} by its bytes, no page")
@@ -137,13 +137,13 @@ class ResponseReader:
     async def _read_refusal(self, url: str, response: SiteResponse, figures: list[int]) -> PageFailed:
         wait_s = retry_after_s(response.headers.get("Retry-After", ""))
         # The gate is informed first: other requests to the same host are about to leave.
-        self._gate.record_answer(target_of(url), response.status, wait_s)
+        self._gate.record_answer(budget_host(url), response.status, wait_s)
         block_product = None
         if response.status in SUSPECT:
             block_product = detect_block_product(response.status, response.headers, await self._read_beginning(url, response, figures))
         failure = refused_by_site(url, response.status, wait_s, block_product)
         if failure.is_block_page:
-            self._gate.record_block(target_of(url))
+            self._gate.record_block(budget_host(url))
         return failure
 
     async def _read_beginning(self, url: str, response: SiteResponse, figures: list[int]) -> bytes:
@@ -196,7 +196,7 @@ def _too_large(url: str, max_bytes: int) -> PageFailed:
 
 
 def _parse_redirect(url: str, response: SiteResponse) -> Redirect:
-    target = canonical(response.headers.get("Location", ""), url) if "Location" in response.headers else None
+    target = canonical_url(response.headers.get("Location", ""), url) if "Location" in response.headers else None
     if target is None:
         raise PageFailed("http", f"{url}: redirects to no page", permanent=True, status=response.status, kind="redirects")
     sent_names = {pair.partition("=")[0].strip() for pair in response.request_headers.get("Cookie", "").split(";")}

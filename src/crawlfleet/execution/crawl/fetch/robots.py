@@ -16,7 +16,7 @@ from crawlfleet.execution.crawl.fetch.address_guard import AddressRefused
 from crawlfleet.execution.crawl.fetch.charset import decode_page
 from crawlfleet.execution.crawl.fetch.fetcher import Fetcher
 from crawlfleet.execution.crawl.fetch.responses import Fetched
-from crawlfleet.execution.crawl.frontier.urls import canonical, place, site, start_of
+from crawlfleet.execution.crawl.frontier.urls import canonical_url, origin_prefix, parse_origin, url_host
 from crawlfleet.execution.page_failures import PageFailed, PageSkipped
 from crawlfleet.execution.process_state.robots_cache import FAILED_S, RobotsCache, RobotsEntry
 
@@ -56,7 +56,7 @@ class Robots:
 
     async def check_allowed(self, url: str) -> None:
         """Raise PageFailed when the site's robots.txt does not allow this page."""
-        start = start_of(url)
+        start = origin_prefix(url)
         entry = self._recent_entries.get(start)
         if entry is None or not self._cache.is_good(entry):
             if len(self._recent_entries) >= HELD:
@@ -84,7 +84,7 @@ class Robots:
 
     def forget_failure(self, url: str) -> None:
         """Forget why a host's robots.txt could not be read: the host was away then."""
-        entry = self._cache.get_entry(place(url).origin)
+        entry = self._cache.get_entry(parse_origin(url).origin)
         if entry.failure is not None:
             entry.good_until = 0.0
 
@@ -96,22 +96,22 @@ class Robots:
         entry = await self._load_entry(url)
         if entry.failure is not None and entry.failure.kind in UNREACHED:
             raise PageFailed(entry.failure.error, str(entry.failure), kind=entry.failure.kind)
-        urls = (canonical(sitemap_url, url) for sitemap_url in islice(entry.rules.sitemaps, SITEMAPS)) if entry.rules else ()
+        urls = (canonical_url(sitemap_url, url) for sitemap_url in islice(entry.rules.sitemaps, SITEMAPS)) if entry.rules else ()
         return [sitemap_url for sitemap_url in urls if sitemap_url is not None]
 
     async def _load_entry(self, url: str) -> RobotsEntry:
-        origin = place(url).origin
+        origin = parse_origin(url).origin
         entry = self._cache.get_entry(origin)
         if not self._cache.is_good(entry):
             async with entry.lock:
                 if not self._cache.is_good(entry):
                     await self._refresh_entry(url, entry)
         if entry.rules is not None:
-            self._keep_delay(site(url), entry.rules)
+            self._keep_delay(url_host(url), entry.rules)
         return entry
 
     async def _refresh_entry(self, url: str, entry: RobotsEntry) -> None:
-        robots_url = f"{place(url).scheme}://{site(url)}/robots.txt"
+        robots_url = f"{parse_origin(url).scheme}://{url_host(url)}/robots.txt"
         try:
             fetched = await self._fetch_robots(robots_url)
         except PageFailed as exc:

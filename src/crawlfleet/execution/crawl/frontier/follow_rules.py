@@ -14,54 +14,54 @@ from crawlfleet.execution.crawl.frontier.patterns import BadRule, Patterns
 from crawlfleet.execution.crawl.frontier.scope import Scope
 
 OTHER_HOST, FILE_TYPE, DENIED, NOT_ALLOWED = "other host", "file type", "denied", "not allowed"
-_ENDINGS = (
+_EXTENSIONS = (
     "7z aac ai apk avi avif bin bmp bz2 class css deb dmg doc docx dot eot eps exe flac flv gif gz ico iso jar jpeg jpg"
     " js m4a m4v map mid mjs mkv mov mp3 mp4 mpeg mpg msi odp ods odt ogg ogv otf pdf png ppt pptx psd rar rpm rtf svg"
     " swf tar tgz tif tiff ttf wasm wav webm webp wma wmv woff woff2 xls xlsx xz zip zst"
 )
-FILES = frozenset(_ENDINGS.split())
+FILES = frozenset(_EXTENSIONS.split())
 """File name extensions of what is no page: a request only to see the content type would be wasted."""
 
 
 class FollowRules:
     def __init__(self, follow: Mapping[str, Any], *, starts: Iterable[str], depth: int, same_host: bool | None) -> None:
         """Compile the rules. Raises BadRule with the name of the parameter that cannot be used."""
-        self._depth = depth
-        self.scope = Scope(_kind(follow, same_host), starts, follow.get("hosts", ()))
+        self._max_depth = depth
+        self.scope = Scope(_scope_kind(follow, same_host), starts, follow.get("hosts", ()))
         allowed = [rule if isinstance(rule, dict) else {"pattern": rule} for rule in follow.get("allow", ())]
         fields = [
-            f"follow.allow[{at}]{'.pattern' if isinstance(rule, dict) else ''}"
-            for at, rule in enumerate(follow.get("allow", ()))
+            f"follow.allow[{index}]{'.pattern' if isinstance(rule, dict) else ''}"
+            for index, rule in enumerate(follow.get("allow", ()))
         ]
         self._allow = Patterns([rule["pattern"] for rule in allowed], fields)
-        self._depths = [rule.get("depth", depth) for rule in allowed]
+        self._allowed_depths = [rule.get("depth", depth) for rule in allowed]
         denied = list(follow.get("deny", ()))
-        self._deny = Patterns(denied, [f"follow.deny[{at}]" for at in range(len(denied))])
-        self._skipped = _endings(follow.get("skip_files", True))
+        self._deny = Patterns(denied, [f"follow.deny[{index}]" for index in range(len(denied))])
+        self._skipped_extensions = _skipped_extensions(follow.get("skip_files", True))
 
-    def refusal(self, url: str, depth: int, *, is_named: bool = False) -> str | None:
+    def refusal_reason(self, url: str, depth: int, *, is_named: bool = False) -> str | None:
         """Return why a URL is not to be visited at a depth; None when it is.
 
         A URL that is named explicitly, as the next page of a list is, needs no pattern that allows it.
         """
-        if depth > self._depth:
+        if depth > self._max_depth:
             return TOO_DEEP
-        if not self.scope.holds(url):
+        if not self.scope.contains_url(url):
             return OTHER_HOST
-        if self._skipped and _ending(url) in self._skipped:
+        if self._skipped_extensions and _file_extension(url) in self._skipped_extensions:
             return FILE_TYPE
-        if self._deny and self._deny.matching(url):
+        if self._deny and self._deny.matching_indexes(url):
             return DENIED
         if self._allow and not is_named:
-            found = self._allow.matching(url)
-            if not found:
+            matches = self._allow.matching_indexes(url)
+            if not matches:
                 return NOT_ALLOWED
-            if all(depth > self._depths[at] for at in found):
+            if all(depth > self._allowed_depths[index] for index in matches):
                 return TOO_DEEP
         return None
 
 
-def _kind(follow: Mapping[str, Any], same_host: bool | None) -> str:
+def _scope_kind(follow: Mapping[str, Any], same_host: bool | None) -> str:
     kind = follow.get("scope")
     if kind is None:
         return "any" if same_host is False else "host"
@@ -70,13 +70,13 @@ def _kind(follow: Mapping[str, Any], same_host: bool | None) -> str:
     return str(kind)
 
 
-def _endings(asked: bool | list[str]) -> frozenset[str]:
-    if isinstance(asked, bool):
-        return FILES if asked else frozenset()
-    return frozenset(ending.lower().lstrip(".") for ending in asked)
+def _skipped_extensions(skip_files: bool | list[str]) -> frozenset[str]:
+    if isinstance(skip_files, bool):
+        return FILES if skip_files else frozenset()
+    return frozenset(ending.lower().lstrip(".") for ending in skip_files)
 
 
-def _ending(url: str) -> str:
+def _file_extension(url: str) -> str:
     """Return the file name extension of a URL's path, without its dot; "" for none."""
     name = url.partition("?")[0].rpartition("/")[2]
     stem, _, ending = name.rpartition(".")

@@ -3,7 +3,7 @@
 known     a digest of every URL that was ever added, with the depth it is queued at: sixteen bytes, however long the
           URL is
 queued    per host, and there by rank: start URLs, URLs of sitemaps, then link by link away from them. A waiting URL is
-          its text and nothing else; it becomes a Link when it is taken
+          its text and nothing else; it becomes a Link when it is popped
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Literal
 
-from crawlfleet.execution.crawl.frontier.urls import site
+from crawlfleet.execution.crawl.frontier.urls import url_host
 
-KNOWN_URLS = 1_000_000
-HOSTS_TOLD = 500
-REFUSED_URLS = 100_000
+MAX_URLS = 1_000_000
+MAX_REPORTED_HOSTS = 500
+MAX_REFUSED_URLS = 100_000
 FULL, TOO_DEEP = "no room", "too deep"
-_TAKEN = -1
+_POPPED = -1
 
 
 @dataclass(slots=True)
@@ -34,28 +34,28 @@ class Link:
     """URLs that redirected here, the first one first."""
     is_sitemap: bool = False
     """Whether the URL is a sitemap and not a page."""
-    chunk: int = 0
+    batch_number: int = 0
     """Number of the URL batch that the link was leased with, in a crawl over many nodes."""
 
 
 Ending = Literal["read", "failed", "skipped", "moved"]
 Refusal = Callable[[str], str | None]
 """Function that returns why a URL is not to be visited, or None; it is called for new URLs only."""
-Waiting = dict[int, "deque[str | Link]"]
+LinksByRank = dict[int, "deque[str | Link]"]
 """Waiting links of one host per rank."""
 
 
-def digest(url: str) -> bytes:
+def url_digest(url: str) -> bytes:
     """Return the digest that identifies a URL wherever many URLs are stored."""
     return blake2b(url.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 class Frontier:
-    def __init__(self, most: int = KNOWN_URLS) -> None:
-        self._most = most
-        self._known: dict[bytes, int] = {}
-        self._hosts: dict[str, Waiting] = {}
-        self._queued: dict[str, int] = {}
+    def __init__(self, max_urls: int = MAX_URLS) -> None:
+        self._max_urls = max_urls
+        self._depth_by_digest: dict[bytes, int] = {}
+        self._links_by_host: dict[str, LinksByRank] = {}
+        self._queued_by_host: dict[str, int] = {}
         self._count = 0
         # Refused URLs are kept in a set of their own: links to elsewhere must not use up the capacity for pages.
         self._refused: set[bytes] = set()
@@ -70,22 +70,22 @@ class Frontier:
         return self._count
 
     @property
-    def known(self) -> int:
-        return len(self._known)
+    def known_count(self) -> int:
+        return len(self._depth_by_digest)
 
     @property
-    def dropped(self) -> int:
+    def dropped_count(self) -> int:
         """Number of new URLs that were refused because the frontier was full."""
         return self.left_out[FULL]
 
-    def knows(self, url: str) -> bool:
-        return digest(url) in self._known
+    def is_known(self, url: str) -> bool:
+        return url_digest(url) in self._depth_by_digest
 
-    def queued(self) -> dict[str, int]:
-        """Return how many links wait per host; at most HOSTS_TOLD hosts are included."""
-        return dict(islice(self._queued.items(), HOSTS_TOLD))
+    def queued_by_host(self) -> dict[str, int]:
+        """Return how many links wait per host; at most MAX_REPORTED_HOSTS hosts are included."""
+        return dict(islice(self._queued_by_host.items(), MAX_REPORTED_HOSTS))
 
-    def add(
+    def add_url(
         self, url: str, depth: int, *, is_start: bool = False, is_named: bool = False, refusal: Refusal | None = None
     ) -> bool:
         """Add a canonical URL, unless it is known, the frontier is full, or `refusal` has a reason against it.
@@ -93,32 +93,32 @@ class Frontier:
         A queued URL moves forward when it is found nearer to the start. A URL that is named explicitly, not just linked
         to, may have been refused before.
         """
-        key = digest(url)
-        at = self._known.get(key)
-        if at is not None:
-            if depth < at:
-                self._known[key] = depth
-                self._waiting(site(url), depth + 1).append(url)
+        key = url_digest(url)
+        known_depth = self._depth_by_digest.get(key)
+        if known_depth is not None:
+            if depth < known_depth:
+                self._depth_by_digest[key] = depth
+                self._rank_queue(url_host(url), depth + 1).append(url)
             return False
         if not is_named and key in self._refused:
             return False
         reason = refusal(url) if refusal is not None else None
-        if reason is None and len(self._known) >= self._most:
+        if reason is None and len(self._depth_by_digest) >= self._max_urls:
             reason = FULL
         if reason is not None:
             self._leave_out(key, reason)
             return False
-        self._known[key] = depth
-        self._put(Link(url, depth, is_start) if is_start else url, url, 0 if is_start else depth + 1)
+        self._depth_by_digest[key] = depth
+        self._queue_link(Link(url, depth, is_start) if is_start else url, url, 0 if is_start else depth + 1)
         return True
 
-    def reconsider(self) -> None:
+    def forget_refusals(self) -> None:
         """Forget the refused URLs, because the rules changed: each is judged again when it is found again."""
         self._refused.clear()
 
     def add_redirected(self, link: Link, url: str) -> bool:
         """Add the target of a redirect in place of its link: at the same depth, and as a start if the link is one."""
-        if not self.claim(url):
+        if not self.claim_url(url):
             return False
         self.put_back(Link(url, link.depth, link.is_start, via=(*link.via, link.url)))
         return True
@@ -126,80 +126,80 @@ class Frontier:
     def add_sitemap(self, url: str, level: int) -> bool:
         """Add a sitemap, which is read before any page; its depth is the nesting level of sitemaps."""
         # The prefix makes the key different from the URL's own, because the same URL may be a page as well.
-        if not self.claim(f"sitemap {url}"):
+        if not self.claim_url(f"sitemap {url}"):
             return False
         self.put_back(Link(url, level, is_sitemap=True))
         return True
 
-    def claim(self, url: str) -> bool:
+    def claim_url(self, url: str) -> bool:
         """Mark a URL as known that is about to be visited anyway; False when it is known already."""
-        key = digest(url)
-        if key in self._known:
+        key = url_digest(url)
+        if key in self._depth_by_digest:
             return False
-        if len(self._known) >= self._most:
+        if len(self._depth_by_digest) >= self._max_urls:
             self._leave_out(key, FULL)
             return False
-        self._known[key] = _TAKEN
+        self._depth_by_digest[key] = _POPPED
         return True
 
     def put_back(self, link: Link) -> None:
-        """Put back a link that was taken and is to be visited later."""
-        self._put(link, link.url, 0 if link.is_start or link.is_sitemap else link.depth + 1)
+        """Put back a link that was popped and is to be visited later."""
+        self._queue_link(link, link.url, 0 if link.is_start or link.is_sitemap else link.depth + 1)
 
-    def take(self, is_free: Callable[[str], bool]) -> Link | None:
+    def pop_link(self, is_free: Callable[[str], bool]) -> Link | None:
         """Return the next link of the next host that may be asked."""
-        for host in self._queued:
+        for host in self._queued_by_host:
             if is_free(host):
-                return self._next(host)
+                return self._pop_from_host(host)
         return None
 
-    def ended(self, link: Link, how: Ending, size: int) -> None:
-        """Note that a taken link will not come back; `size` is the number of bytes that were read of it."""
+    def note_ending(self, link: Link, how: Ending, size: int) -> None:
+        """Note that a popped link will not come back; `size` is the number of bytes that were read of it."""
 
     def _leave_out(self, key: bytes, reason: str) -> None:
-        """Count a refused URL; each is counted once, as long as there are at most REFUSED_URLS of them."""
+        """Count a refused URL; each is counted once, as long as there are at most MAX_REFUSED_URLS of them."""
         self.left_out[reason] += 1
         if reason == TOO_DEEP:
             # The URL may still be found nearer to the start.
             return
-        if len(self._refused) >= REFUSED_URLS:
+        if len(self._refused) >= MAX_REFUSED_URLS:
             self._refused.clear()
         self._refused.add(key)
 
-    def _put(self, one: str | Link, url: str, rank: int) -> None:
-        host = site(url)
-        self._waiting(host, rank).append(one)
-        self._queued[host] = self._queued.get(host, 0) + 1
+    def _queue_link(self, entry: str | Link, url: str, rank: int) -> None:
+        host = url_host(url)
+        self._rank_queue(host, rank).append(entry)
+        self._queued_by_host[host] = self._queued_by_host.get(host, 0) + 1
         self._count += 1
 
-    def _waiting(self, host: str, rank: int) -> deque[str | Link]:
-        ranks = self._hosts.setdefault(host, {})
-        waiting = ranks.get(rank)
-        if waiting is None:
-            waiting = ranks[rank] = deque()
-        return waiting
+    def _rank_queue(self, host: str, rank: int) -> deque[str | Link]:
+        ranks = self._links_by_host.setdefault(host, {})
+        queue = ranks.get(rank)
+        if queue is None:
+            queue = ranks[rank] = deque()
+        return queue
 
-    def _next(self, host: str) -> Link:
-        ranks = self._hosts[host]
+    def _pop_from_host(self, host: str) -> Link:
+        ranks = self._links_by_host[host]
         while True:
             rank = min(ranks)
             waiting = ranks[rank]
-            one = waiting.popleft()
+            entry = waiting.popleft()
             if not waiting:
                 del ranks[rank]
-            if isinstance(one, Link):
+            if isinstance(entry, Link):
                 break
-            key = digest(one)
+            key = url_digest(entry)
             # A URL that moved forward is still in its old place as well.
-            if self._known[key] == rank - 1:
-                self._known[key] = _TAKEN
-                one = Link(one, rank - 1)
+            if self._depth_by_digest[key] == rank - 1:
+                self._depth_by_digest[key] = _POPPED
+                entry = Link(entry, rank - 1)
                 break
         # The host goes to the end of the line: a large host must not keep small ones from their turn.
         self._count -= 1
-        left = self._queued.pop(host) - 1
+        left = self._queued_by_host.pop(host) - 1
         if left:
-            self._queued[host] = left
+            self._queued_by_host[host] = left
         else:
-            del self._hosts[host]
-        return one
+            del self._links_by_host[host]
+        return entry

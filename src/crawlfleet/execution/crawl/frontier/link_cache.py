@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from itertools import filterfalse
 
 from crawlfleet.execution.crawl.frontier.normalise import Normaliser
-from crawlfleet.execution.crawl.frontier.urls import PAGE_LINKS, URL_CHARS, canonical
+from crawlfleet.execution.crawl.frontier.urls import PAGE_LINKS, URL_CHARS, canonical_url
 
 MEMORY_BYTES = 16 << 20
 ENTRY_BYTES = 150
@@ -25,78 +25,78 @@ _ROOTED = re.compile(rf"/(?!/)[:{_SAFE[1:]}*(?:\?[:?{_SAFE[1:]}*)?")
 _NEARBY = re.compile(rf"[A-Za-z0-9_~]{_SAFE}*(?:\?[:?{_SAFE[1:]}*)?")
 
 
-class LinkMemory:
-    def __init__(self, normalise: Normaliser | None = None, *, most_bytes: int = MEMORY_BYTES) -> None:
+class LinkCache:
+    def __init__(self, normalise: Normaliser | None = None, *, max_bytes: int = MEMORY_BYTES) -> None:
         self._normalise = normalise or Normaliser()
-        self._most_bytes = most_bytes
-        self._room = most_bytes
+        self._max_bytes = max_bytes
+        self._free_bytes = max_bytes
         self._deepest = 0
         self._origins: dict[str, dict[str, int]] = {}
         self._directories: dict[str, dict[str, int]] = {}
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Clear the cache, so that all hrefs count as new: the rules changed, or the cache is full."""
         self._origins.clear()
         self._directories.clear()
-        self._room = self._most_bytes
+        self._free_bytes = self._max_bytes
 
-    def fresh(self, hrefs: Iterable[str], base: str, depth: int) -> list[str]:
+    def new_urls(self, hrefs: Iterable[str], base: str, depth: int) -> list[str]:
         """Return the URLs of those hrefs of a page that were not seen at this depth or a smaller one; each once."""
-        if self._room < 0:
-            self.forget()
+        if self._free_bytes < 0:
+            self.clear()
         origin = base[: base.index("/", 8)]
         rooted = self._origins.get(origin)
         if rooted is None:
             rooted = self._origins[origin] = {}
-            self._room -= len(origin) + ENTRY_BYTES
+            self._free_bytes -= len(origin) + ENTRY_BYTES
         if depth >= self._deepest:
             # This is the usual case, because pages come in the order of their depth: all hrefs seen before can be left
             # out.
             unseen = list(dict.fromkeys(filterfalse(rooted.__contains__, hrefs)))
         else:
             unseen = [href for href in dict.fromkeys(hrefs) if rooted.get(href, _NEVER) > depth]
-        return self._resolved(unseen[:PAGE_LINKS], base, origin, rooted, depth) if unseen else []
+        return self._resolve_hrefs(unseen[:PAGE_LINKS], base, origin, rooted, depth) if unseen else []
 
-    def _resolved(self, hrefs: list[str], base: str, origin: str, rooted: dict[str, int], depth: int) -> list[str]:
+    def _resolve_hrefs(self, hrefs: list[str], base: str, origin: str, rooted: dict[str, int], depth: int) -> list[str]:
         self._deepest = max(self._deepest, depth)
         directory = base.partition("?")[0].rpartition("/")[0] + "/"
         nearby = self._directories.get(directory)
-        found: dict[str, None] = {}
+        urls: dict[str, None] = {}
         for href in hrefs:
             if href.startswith(_ABSOLUTE):
-                memory = rooted
+                cache = rooted
             elif href[:1] <= " " or href[0] in "?#":
                 # These depend on the page itself: white space in front may hide a "?".
-                if (url := self._url(href, base, origin, directory)) is not None and href[:1] not in {"", "#"}:
-                    found[url] = None
+                if (url := self._resolve_href(href, base, origin, directory)) is not None and href[:1] not in {"", "#"}:
+                    urls[url] = None
                 continue
             else:
                 if nearby is None:
                     nearby = self._directories[directory] = {}
-                    self._room -= len(directory) + ENTRY_BYTES
-                memory = nearby
-                if memory.get(href, _NEVER) <= depth:
+                    self._free_bytes -= len(directory) + ENTRY_BYTES
+                cache = nearby
+                if cache.get(href, _NEVER) <= depth:
                     continue
-            memory[href] = depth
-            self._room -= len(href) + ENTRY_BYTES
-            if (url := self._url(href, base, origin, directory)) is not None:
-                found[url] = None
-        return list(found)
+            cache[href] = depth
+            self._free_bytes -= len(href) + ENTRY_BYTES
+            if (url := self._resolve_href(href, base, origin, directory)) is not None:
+                urls[url] = None
+        return list(urls)
 
-    def _url(self, href: str, base: str, origin: str, directory: str) -> str | None:
+    def _resolve_href(self, href: str, base: str, origin: str, directory: str) -> str | None:
         bare = href.partition("#")[0]
         if bare.startswith(origin) and bare[len(origin) : len(origin) + 1] == "/":
             bare = bare[len(origin) :]
         url: str | None
         # Most hrefs are plain; parsing them as a browser would changes nothing and costs ten times as much.
         if "/." in bare or "%2" in bare or len(bare) > URL_CHARS // 2:
-            url = canonical(href, base)
+            url = canonical_url(href, base)
         elif _ROOTED.fullmatch(bare):
             url = origin + bare
         elif _NEARBY.fullmatch(bare):
             url = directory + bare
         else:
-            url = canonical(href, base)
+            url = canonical_url(href, base)
         if url is None or len(url) > URL_CHARS:
             return None
         return self._normalise(url)

@@ -34,13 +34,13 @@ class Normaliser:
         strip: Iterable[str] = (),
         sort_query: bool = False,
     ) -> None:
-        forms = [f"{_named(name)}(?:=[^&]*)?" for name in (*(TRACKING if strip_tracking else ()), *strip)]
+        forms = [f"{_name_pattern(name)}(?:=[^&]*)?" for name in (*(TRACKING if strip_tracking else ()), *strip)]
         if strip_sessions:
-            forms += [f"{_named(name)}(?:=[^&]*)?" for name in SESSIONS]
-            forms += [f"{_named(name)}={_TOKEN}" for name in LIKELY_SESSIONS]
+            forms += [f"{_name_pattern(name)}(?:=[^&]*)?" for name in SESSIONS]
+            forms += [f"{_name_pattern(name)}={_TOKEN}" for name in LIKELY_SESSIONS]
         self._stripped = re.compile(f"(?:^|&)(?:{'|'.join(forms)})(?=&|$)") if forms else None
         self._strips_sessions = strip_sessions
-        self._sorts = sort_query
+        self._sorts_query = sort_query
 
     def __call__(self, url: str) -> str:
         path, mark, query = url.partition("?")
@@ -49,13 +49,13 @@ class Normaliser:
         if not mark:
             return path
         if self._stripped is not None and query:
-            kept = self._stripped.sub("", query)
-            if len(kept) != len(query):
-                query = kept.lstrip("&")
-        if self._sorts and "&" in query:
+            remaining = self._stripped.sub("", query)
+            if len(remaining) != len(query):
+                query = remaining.lstrip("&")
+        if self._sorts_query and "&" in query:
             query = "&".join(sorted(query.split("&")))
         return f"{path}?{query}" if query else path
 
 
-def _named(name: str) -> str:
+def _name_pattern(name: str) -> str:
     return f"{re.escape(name[:-1])}[^=&]*" if name.endswith("*") else re.escape(name)

@@ -14,12 +14,12 @@ from cssselect import HTMLTranslator, SelectorError
 
 from crawlfleet.execution.crawl.frontier.normalise import Normaliser
 from crawlfleet.execution.crawl.frontier.patterns import BadRule
-from crawlfleet.execution.crawl.frontier.urls import canonical
+from crawlfleet.execution.crawl.frontier.urls import canonical_url
 from crawlfleet.execution.crawl.parse.extract.css_check import css_problem
 from crawlfleet.execution.crawl.parse.extract.selectors import is_xpath
 from crawlfleet.execution.crawl.parse.page_parser import ListMarks, PageFacts
 
-MOST_PAGES = 1_000
+MAX_PAGES = 1_000
 NUMBER = "{page}"
 # Only tags, classes, ids and attributes with child and descendant steps: cheap on every page that is not nested very
 # deeply.
@@ -31,58 +31,58 @@ class Pagination:
         """Compile the options. Raises BadRule with the name of the parameter that cannot be used."""
         self._normalise = normalise
         self._rel_next = bool(options.get("rel_next", False))
-        self.marks = ListMarks(*(_checked(name, options.get(name, "")) for name in ("selector", "while")))
-        self._template = _template(options.get("template"))
-        self._at = int(options.get("first", 1))
-        self._last = int(options.get("last", self._at + MOST_PAGES - 1))
-        if self._last < self._at:
-            raise BadRule("pagination.last", f"{self._last} comes before the first page, {self._at}")
-        self._most = int(options.get("most", MOST_PAGES))
-        self._numbered: str | None = None
-        self._seen = b""
-        self._steps: dict[str, int] = {}
+        self.marks = ListMarks(*(_check_selector(name, options.get(name, "")) for name in ("selector", "while")))
+        self._template = _check_template(options.get("template"))
+        self._number = int(options.get("first", 1))
+        self._last_number = int(options.get("last", self._number + MAX_PAGES - 1))
+        if self._last_number < self._number:
+            raise BadRule("pagination.last", f"{self._last_number} comes before the first page, {self._number}")
+        self._max_pages = int(options.get("most", MAX_PAGES))
+        self._numbered_url: str | None = None
+        self._last_digest = b""
+        self._step_by_url: dict[str, int] = {}
 
-    def first(self) -> str | None:
+    def first_page(self) -> str | None:
         """Return the first page of the template, if there is one."""
-        self._numbered = self._page(self._at)
-        return self._numbered
+        self._numbered_url = self._page_url(self._number)
+        return self._numbered_url
 
-    def after(self, url: str, facts: PageFacts, body: bytes) -> list[str]:
+    def next_pages(self, url: str, facts: PageFacts, body: bytes) -> list[str]:
         """Return the pages that follow a page of a list; none where the list ends."""
-        step = self._steps.pop(url, 1)
-        if not facts.goes_on and (url == self._numbered or step > 1):
+        step = self._step_by_url.pop(url, 1)
+        if not facts.goes_on and (url == self._numbered_url or step > 1):
             return []
-        found = [*self._linked(url, facts, step), *self._counted(url, body)]
-        return list(dict.fromkeys(found))
+        urls = [*self._linked_pages(url, facts, step), *self._numbered_pages(url, body)]
+        return list(dict.fromkeys(urls))
 
-    def _linked(self, url: str, facts: PageFacts, step: int) -> list[str]:
-        if step >= self._most:
+    def _linked_pages(self, url: str, facts: PageFacts, step: int) -> list[str]:
+        if step >= self._max_pages:
             return []
         hrefs = [*facts.next, *([facts.links.next] if self._rel_next and facts.links.next else [])]
-        found = [self._normalise(target) for href in hrefs if (target := canonical(href, facts.base))]
-        self._steps.update((target, step + 1) for target in found if target != url)
-        return found
+        targets = [self._normalise(target) for href in hrefs if (target := canonical_url(href, facts.base))]
+        self._step_by_url.update((target, step + 1) for target in targets if target != url)
+        return targets
 
-    def _counted(self, url: str, body: bytes) -> list[str]:
-        if url != self._numbered:
+    def _numbered_pages(self, url: str, body: bytes) -> list[str]:
+        if url != self._numbered_url:
             return []
         # After the last page some sites show it again without end.
-        seen = blake2b(body, digest_size=16).digest()
-        is_again, self._seen = seen == self._seen, seen
-        self._at += 1
-        if is_again or self._at > self._last:
+        digest = blake2b(body, digest_size=16).digest()
+        is_repeated, self._last_digest = digest == self._last_digest, digest
+        self._number += 1
+        if is_repeated or self._number > self._last_number:
             return []
-        self._numbered = self._page(self._at)
-        return [self._numbered] if self._numbered is not None else []
+        self._numbered_url = self._page_url(self._number)
+        return [self._numbered_url] if self._numbered_url is not None else []
 
-    def _page(self, number: int) -> str | None:
+    def _page_url(self, number: int) -> str | None:
         if self._template is None:
             return None
-        url = canonical(self._template.replace(NUMBER, str(number)))
+        url = canonical_url(self._template.replace(NUMBER, str(number)))
         return None if url is None else self._normalise(url)
 
 
-def _checked(name: str, selector: str) -> str:
+def _check_selector(name: str, selector: str) -> str:
     field = f"pagination.{name}"
     if not selector:
         return selector
@@ -100,11 +100,11 @@ def _checked(name: str, selector: str) -> str:
     return selector
 
 
-def _template(template: str | None) -> str | None:
+def _check_template(template: str | None) -> str | None:
     if template is None:
         return None
     if NUMBER not in template:
         raise BadRule("pagination.template", f"{template!r} has no {NUMBER}")
-    if canonical(template.replace(NUMBER, "1")) is None:
+    if canonical_url(template.replace(NUMBER, "1")) is None:
         raise BadRule("pagination.template", f"{template!r} is no URL of a page")
     return template

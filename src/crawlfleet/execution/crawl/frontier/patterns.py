@@ -28,35 +28,35 @@ class Patterns:
         options.log_errors = False
         options.never_capture = True
         options.max_mem = PATTERN_BYTES
-        self._set = re2.Set.SearchSet(options)
+        self._pattern_set = re2.Set.SearchSet(options)
         for pattern, field in zip(patterns, fields, strict=True):
-            self._add(pattern, field, options)
+            self._add_pattern(pattern, field, options)
         self._count = len(patterns)
         if patterns:
             try:
                 # A set that did not compile must not be matched: the library would crash.
-                self._set.Compile()
+                self._pattern_set.Compile()
             except re2.error as exc:
                 raise BadRule(fields[0].partition("[")[0], "the patterns are too large together") from exc
 
-    def _add(self, pattern: str, field: str, options: re2.Options) -> None:
+    def _add_pattern(self, pattern: str, field: str, options: re2.Options) -> None:
         try:
             re2.compile(pattern, options)
-            self._set.Add(pattern)
+            self._pattern_set.Add(pattern)
         except (re2.error, UnicodeEncodeError) as exc:
-            raise BadRule(field, f"{pattern!r} cannot be used: {_reason(exc, pattern)}") from exc
+            raise BadRule(field, f"{pattern!r} cannot be used: {_error_reason(exc, pattern)}") from exc
 
     def __bool__(self) -> bool:
         return self._count > 0
 
-    def matching(self, text: str) -> list[int]:
+    def matching_indexes(self, text: str) -> list[int]:
         """Return the indexes of the patterns that occur anywhere in the text."""
-        return (self._set.Match(text) or []) if self._count else []
+        return (self._pattern_set.Match(text) or []) if self._count else []
 
 
-def _reason(exc: Exception, pattern: str) -> str:
-    said = exc.args[0] if exc.args else ""
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+def _error_reason(exc: Exception, pattern: str) -> str:
+    message = exc.args[0] if exc.args else ""
+    text = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
     part = text.rpartition(": ")[2]
     if part and part in pattern:
         text = f"{text} at position {pattern.index(part)}"

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 
 from tldextract import TLDExtract
 
-from crawlfleet.execution.crawl.frontier.urls import place, site
+from crawlfleet.execution.crawl.frontier.urls import parse_origin, url_host
 
 KINDS = ("host", "subdomains", "domain", "any")
 REMEMBERED = 10_000
@@ -21,60 +21,60 @@ class Scope:
         self._kind = kind
         named = [host.lower().rstrip(".") for host in hosts]
         self._hosts = {host for host in named if not host.startswith("*.")}
-        self._below = tuple(host[1:] for host in named if host.startswith("*."))
+        self._parent_domains = tuple(host[1:] for host in named if host.startswith("*."))
         self._sites: set[str] = set()
-        self._names: set[str] = set()
-        self._known: dict[str, bool] = {}
+        self._domains: set[str] = set()
+        self._decisions: dict[str, bool] = {}
         for url in starts:
-            self.widen(url)
+            self.add_site(url)
 
-    def widen(self, url: str) -> None:
+    def add_site(self, url: str) -> None:
         """Add another URL's site to the scope, as if it were a start URL."""
-        name = place(url).host.rstrip(".")
-        self._sites.add(site(url))
+        name = parse_origin(url).host.rstrip(".")
+        self._sites.add(url_host(url))
         if self._kind == "domain":
-            self._names.add(registrable(name))
+            self._domains.add(registrable_domain(name))
         elif self._kind == "subdomains":
-            self._names.add(name.removeprefix("www."))
-        self._known.clear()
+            self._domains.add(name.removeprefix("www."))
+        self._decisions.clear()
 
-    def is_start(self, url: str) -> bool:
-        """Return whether a URL is on the site of a start URL, or on one that was added by `widen`."""
-        return site(url) in self._sites
+    def is_start_site(self, url: str) -> bool:
+        """Return whether a URL is on the site of a start URL, or on one that was added by `add_site`."""
+        return url_host(url) in self._sites
 
-    def holds(self, url: str) -> bool:
-        where = site(url)
-        known = self._known.get(where)
-        if known is None:
-            if len(self._known) >= REMEMBERED:
-                self._known.clear()
-            known = self._known[where] = self._judge(where, url)
-        return known
+    def contains_url(self, url: str) -> bool:
+        host = url_host(url)
+        is_inside = self._decisions.get(host)
+        if is_inside is None:
+            if len(self._decisions) >= REMEMBERED:
+                self._decisions.clear()
+            is_inside = self._decisions[host] = self._is_in_scope(host, url)
+        return is_inside
 
-    def _judge(self, where: str, url: str) -> bool:
-        if self._kind == "any" or where in self._sites:
+    def _is_in_scope(self, host: str, url: str) -> bool:
+        if self._kind == "any" or host in self._sites:
             return True
-        name = place(url).host.rstrip(".")
-        if where in self._hosts or name in self._hosts or name.endswith(self._below):
+        name = parse_origin(url).host.rstrip(".")
+        if host in self._hosts or name in self._hosts or name.endswith(self._parent_domains):
             return True
         if self._kind == "domain":
-            return registrable(name) in self._names
+            return registrable_domain(name) in self._domains
         if self._kind == "subdomains":
-            return name in self._names or any(name.endswith(f".{above}") for above in self._names)
+            return name in self._domains or any(name.endswith(f".{parent}") for parent in self._domains)
         return False
 
 
-def registrable(host: str) -> str:
+def registrable_domain(host: str) -> str:
     """Return the registrable domain: `shop.co.uk` of `www.shop.co.uk`. Addresses and bare names stay as they are."""
     try:
         ip_address(host.strip("[]"))
     except ValueError:
-        return _suffixes().extract_str(host).top_domain_under_public_suffix or host
+        return _public_suffixes().extract_str(host).top_domain_under_public_suffix or host
     return host
 
 
 @cache
-def _suffixes() -> TLDExtract:
+def _public_suffixes() -> TLDExtract:
     # The list that comes with the package is used: nothing is fetched, nothing is written. Hosts below github.io and
     # the like belong to different people, so private suffixes count.
     return TLDExtract(suffix_list_urls=(), cache_dir=None, include_psl_private_domains=True)

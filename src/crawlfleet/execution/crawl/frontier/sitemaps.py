@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from xml.parsers import expat
 
-from crawlfleet.execution.crawl.frontier.urls import URL_CHARS, canonical
+from crawlfleet.execution.crawl.frontier.urls import URL_CHARS, canonical_url
 
 FILE_BYTES = 50 << 20
 """Limit on the decompressed size of a sitemap, as the protocol defines it."""
@@ -36,7 +36,7 @@ _LONGEST_REFERENCE = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SitemapEntry:
     url: str
     """Canonical URL of the page or sitemap."""
     changed_at: datetime | None = None
@@ -51,69 +51,67 @@ class _Stop(Exception):
 
 
 class Sitemap:
-    """One sitemap file: iterate over `batches`, then look at `problem`."""
+    """One sitemap file: iterate over `parse_batches`, then look at `problem`."""
 
-    def __init__(
-        self, body: bytes, url: str, *, most_entries: int = FILE_ENTRIES, most_bytes: int = FILE_BYTES
-    ) -> None:
+    def __init__(self, body: bytes, url: str, *, max_entries: int = FILE_ENTRIES, max_bytes: int = FILE_BYTES) -> None:
         self._body = body
         self._url = url
-        self._most_entries = most_entries
-        self._most_bytes = most_bytes
-        self._found: list[Entry] = []
-        self.entries = 0
-        self.bad_urls = 0
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
+        self._entries: list[SitemapEntry] = []
+        self.entry_count = 0
+        self.bad_url_count = 0
         self.problem: str | None = None
         """Reason why reading stopped before the end of the file, if it did."""
 
-    def batches(self) -> Iterator[list[Entry]]:
+    def parse_batches(self) -> Iterator[list[SitemapEntry]]:
         """Yield all entries in steps, so that the caller can let other tasks run in between."""
         feed: Callable[[bytes, bool], None] | None = None
         try:
-            for step in self._steps():
+            for step in self._read_steps():
                 if feed is None:
                     first = step.removeprefix(_BOM)
                     feed = _Xml(self).feed if first.lstrip().startswith((b"<", *_UTF16)) else _Lines(self).feed
                     feed(first, False)
                 else:
                     feed(step, False)
-                yield self._taken()
+                yield self._pop_entries()
             if feed is not None:
                 feed(b"", True)
         except _Stop as exc:
             self.problem = str(exc)
         except expat.ExpatError as exc:
             self.problem = f"broken: {exc}"
-        yield self._taken()
+        yield self._pop_entries()
 
-    def _taken(self) -> list[Entry]:
-        found, self._found = self._found, []
-        return found
+    def _pop_entries(self) -> list[SitemapEntry]:
+        entries, self._entries = self._entries, []
+        return entries
 
-    def _steps(self) -> Iterator[bytes]:
+    def _read_steps(self) -> Iterator[bytes]:
         size = 0
-        for step in _unpacked(self._body) if self._body.startswith(_GZIP) else _sliced(self._body):
+        for step in _decompress_body(self._body) if self._body.startswith(_GZIP) else _split_body(self._body):
             size += len(step)
-            if size > self._most_bytes:
-                raise _Stop(f"larger than {self._most_bytes:,} bytes: the rest is left out")
+            if size > self._max_bytes:
+                raise _Stop(f"larger than {self._max_bytes:,} bytes: the rest is left out")
             yield step
 
-    def add(
+    def add_entry(
         self, loc: str, changed: str = "", alternates: list[tuple[str, str]] | None = None, *, is_sitemap: bool = False
     ) -> None:
         if not (loc := loc.strip()):
             return
         # A single word would be parsed as a relative path: lines that are no URLs are not accepted.
-        url = canonical(loc, self._url) if loc.startswith(("http", "HTTP", "/")) else None
+        url = canonical_url(loc, self._url) if loc.startswith(("http", "HTTP", "/")) else None
         if url is None:
-            self.bad_urls += 1
+            self.bad_url_count += 1
             return
-        if self.entries >= self._most_entries:
-            raise _Stop(f"more than {self._most_entries:,} entries: the others are left out")
-        self.entries += 1
-        others = [(language, canonical(href, self._url)) for language, href in alternates or ()]
-        known = tuple((language, other) for language, other in others if other is not None)
-        self._found.append(Entry(url, instant(changed), known, is_sitemap))
+        if self.entry_count >= self._max_entries:
+            raise _Stop(f"more than {self._max_entries:,} entries: the others are left out")
+        self.entry_count += 1
+        others = [(language, canonical_url(href, self._url)) for language, href in alternates or ()]
+        resolved = tuple((language, other) for language, other in others if other is not None)
+        self._entries.append(SitemapEntry(url, parse_instant(changed), resolved, is_sitemap))
 
 
 class _Lines:
@@ -126,7 +124,7 @@ class _Lines:
         if rest.endswith((b"\n", b"\r")):
             lines, rest = [*lines, rest], b""
         for line in lines:
-            self._sitemap.add(line[: 4 * URL_CHARS].decode("utf-8", "replace"))
+            self._sitemap.add_entry(line[: 4 * URL_CHARS].decode("utf-8", "replace"))
         # A line longer than this is no URL, whatever follows.
         self._rest = rest[: 4 * URL_CHARS]
 
@@ -136,10 +134,10 @@ class _Xml:
         self._sitemap = sitemap
         self._parser = expat.ParserCreate()
         self._parser.buffer_text = True
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self._text
-        self._parser.EntityDeclHandler = self._entity
+        self._parser.StartElementHandler = self._start_element
+        self._parser.EndElementHandler = self._end_element
+        self._parser.CharacterDataHandler = self._add_text
+        self._parser.EntityDeclHandler = self._refuse_entity
         self._mends: bool | None = None
         self._held = b""
         self._nested = 0
@@ -166,7 +164,7 @@ class _Xml:
             data = _BARE_AMPERSAND.sub(b"&amp;", data)
         self._parser.Parse(data, is_end)
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
+    def _start_element(self, name: str, attributes: dict[str, str]) -> None:
         self._nested += 1
         self._elements += 1
         if self._nested > NESTED:
@@ -185,24 +183,24 @@ class _Xml:
             case "link" if self._inside and len(self._alternates) < ALTERNATES and "hreflang" in attributes:
                 self._alternates.append((attributes["hreflang"][:40], attributes.get("href", "")))
 
-    def _text(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         if self._field is not None and len(self._fields[self._field]) <= URL_CHARS:
             self._fields[self._field] += text
 
-    def _end(self, name: str) -> None:
+    def _end_element(self, name: str) -> None:
         self._nested -= 1
         self._field = None
         kind = name.rpartition(":")[2]
         if self._inside and kind in {"url", "sitemap"}:
             self._inside = 0
             loc, changed = self._fields.get("loc", ""), self._fields.get("lastmod", "")
-            self._sitemap.add(loc, changed, self._alternates, is_sitemap=kind == "sitemap")
+            self._sitemap.add_entry(loc, changed, self._alternates, is_sitemap=kind == "sitemap")
 
-    def _entity(self, *_: object) -> None:
+    def _refuse_entity(self, *_: object) -> None:
         raise _Stop("it declares entities, which are not expanded")
 
 
-def instant(text: str) -> datetime | None:
+def parse_instant(text: str) -> datetime | None:
     """Parse a W3C date: a year, a month, a day, or an instant; without a zone it is taken for UTC."""
     text = text.strip()
     if not text:
@@ -210,17 +208,17 @@ def instant(text: str) -> datetime | None:
     if re.fullmatch(r"[0-9]{4}(-[0-9]{2})?", text):
         text = f"{text}-01-01"[:10]
     try:
-        at = datetime.fromisoformat(text)
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 
 
-def _sliced(body: bytes) -> Iterator[bytes]:
-    return (body[at : at + STEP_BYTES] for at in range(0, len(body), STEP_BYTES))
+def _split_body(body: bytes) -> Iterator[bytes]:
+    return (body[start : start + STEP_BYTES] for start in range(0, len(body), STEP_BYTES))
 
 
-def _unpacked(body: bytes) -> Iterator[bytes]:
+def _decompress_body(body: bytes) -> Iterator[bytes]:
     unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
     data = body
     try:

@@ -49,7 +49,7 @@ _NUMBER = re.compile(r"[\d.,-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Caps:
+class TrapLimits:
     length: int = 2_000
     segments: int = 20
     repeats: int = 3
@@ -64,133 +64,135 @@ class Caps:
 
 @dataclass(slots=True)
 class _Shape:
-    taken: int = 0
+    accepted: int = 0
     dated: int = 0
     sessions: int = 0
 
 
-class Traps:
+class TrapGuards:
     """The trap guards of one crawl. Every URL is passed to them once, when it is found."""
 
-    def __init__(self, caps: Caps | None = None, *, most_patterns: int = PATTERNS) -> None:
-        self._caps = caps or Caps()
-        self._most = most_patterns
+    def __init__(self, limits: TrapLimits | None = None, *, max_shapes: int = PATTERNS) -> None:
+        self._limits = limits or TrapLimits()
+        self._max_shapes = max_shapes
         self._shapes: dict[str, _Shape] = {}
         self._combined: dict[str, int] = {}
         self._hosts: set[str] = set()
         self.refused: Counter[str] = Counter()
         """Number of refused URLs per guard."""
-        self._like: dict[str, Counter[str]] = {}
+        self._examples: dict[str, Counter[str]] = {}
 
-    def refusal(self, url: str) -> str | None:
+    def refusing_guard(self, url: str) -> str | None:
         """Return the guard that refuses a URL, and count it; None when the URL may pass, which counts for its shape."""
         head, _, query = url.partition("?")
         start = head.find("/", 8)
         path = head[start:]
-        guard = self._endless(url, path)
+        guard = self._check_path(url, path)
         if guard is not None:
-            return self._refuse(guard, path)
+            return self._count_refusal(guard, path)
         if head[:start] not in self._hosts:
-            if len(self._hosts) >= self._caps.hosts:
-                return self._refuse("hosts", head[:start])
+            if len(self._hosts) >= self._limits.hosts:
+                return self._count_refusal("hosts", head[:start])
             self._hosts.add(head[:start])
         has_session = len(query) > 12 and _SESSION.search(query) is not None
         if ("/s" in path or "/S" in path or ";" in path) and _SESSION_PATH.search(path) is not None:
             has_session, path = True, _SESSION_PATH.sub(r"\1{id}", path)
-        path_shape = _shape(path)
+        path_shape = _path_shape(path)
         if path_shape == path and not query and not has_session:
             path_shape = f"{path.rpartition('/')[0]}/*"
-        where = head[:start] + path_shape
-        names = _names(query)
-        key = f"{where}?{'&'.join(names)}" if names else where
+        host_and_shape = head[:start] + path_shape
+        names = _query_names(query)
+        key = f"{host_and_shape}?{'&'.join(names)}" if names else host_and_shape
         shape = self._shapes.get(key)
         if shape is None:
             shape = self._shapes[key] = _Shape()
-            self._make_room()
+            self._drop_rare_shapes()
         is_dated = _is_dated(path, path_shape, names)
-        guard = self._full(shape, where, len(names), is_dated=is_dated, has_session=has_session)
+        guard = self._check_counts(shape, host_and_shape, len(names), is_dated=is_dated, has_session=has_session)
         if guard is not None:
-            return self._refuse(guard, key[start:])
-        shape.taken += 1
+            return self._count_refusal(guard, key[start:])
+        shape.accepted += 1
         shape.dated += is_dated
         shape.sessions += has_session
         if len(names) >= COMBINED:
-            self._combined[where] = self._combined.get(where, 0) + 1
+            self._combined[host_and_shape] = self._combined.get(host_and_shape, 0) + 1
         return None
 
-    def notes(self) -> list[str]:
+    def describe_refusals(self) -> list[str]:
         """Return sentences for people to read: which guard left out how many URLs, of which shape, and at which cap."""
-        told = []
+        sentences = []
         for guard, count in self.refused.most_common(NOTED):
-            example, _ = self._like[guard].most_common(1)[0]
-            shapes = len(self._like[guard])
+            example, _ = self._examples[guard].most_common(1)[0]
+            shapes = len(self._examples[guard])
             others = f" and {shapes - 1} more patterns" if shapes > 1 else ""
-            told.append(f"trap: {count:,} URLs like {example}{others} were left out{self._why(guard)}")
-        return told
+            sentences.append(f"trap: {count:,} URLs like {example}{others} were left out{self._describe_limit(guard)}")
+        return sentences
 
-    def _why(self, guard: str) -> str:
+    def _describe_limit(self, guard: str) -> str:
         match guard:
             case "length":
-                return f": longer than {self._caps.length:,} characters"
+                return f": longer than {self._limits.length:,} characters"
             case "segments":
-                return f": more than {self._caps.segments} parts in the path"
+                return f": more than {self._limits.segments} parts in the path"
             case "repeats":
                 return ": the same parts of the path again and again"
             case _:
-                return f" after {getattr(self._caps, guard):,} ({guard})"
+                return f" after {getattr(self._limits, guard):,} ({guard})"
 
-    def _endless(self, url: str, path: str) -> str | None:
-        if len(url) > self._caps.length:
+    def _check_path(self, url: str, path: str) -> str | None:
+        if len(url) > self._limits.length:
             return "length"
         parts = path.split("/")
-        if len(parts) - 1 > self._caps.segments:
+        if len(parts) - 1 > self._limits.segments:
             return "segments"
         if len(set(parts)) < len(parts):
             words = [part for part in parts if part and not _NUMBER.fullmatch(part)]
-            if words and _repeats(words, self._caps.repeats):
+            if words and _has_repeats(words, self._limits.repeats):
                 return "repeats"
         return None
 
-    def _full(self, shape: _Shape, where: str, names: int, *, is_dated: bool, has_session: bool) -> str | None:
-        caps = self._caps
+    def _check_counts(
+        self, shape: _Shape, host_and_shape: str, name_count: int, *, is_dated: bool, has_session: bool
+    ) -> str | None:
+        limits = self._limits
         # A few dates among other numbers make no calendar: most URLs of this shape must carry one.
-        if is_dated and shape.dated >= caps.calendar and shape.dated * 5 >= shape.taken * 4:
+        if is_dated and shape.dated >= limits.calendar and shape.dated * 5 >= shape.accepted * 4:
             return "calendar"
-        if has_session and shape.sessions >= caps.session:
+        if has_session and shape.sessions >= limits.session:
             return "session"
-        if names >= COMBINED and self._combined.get(where, 0) >= caps.query:
+        if name_count >= COMBINED and self._combined.get(host_and_shape, 0) >= limits.query:
             return "query"
-        if shape.taken >= caps.id and "{id}" in where:
+        if shape.accepted >= limits.id and "{id}" in host_and_shape:
             return "id"
-        return "pattern" if shape.taken >= caps.pattern else None
+        return "pattern" if shape.accepted >= limits.pattern else None
 
-    def _refuse(self, guard: str, like: str) -> str:
+    def _count_refusal(self, guard: str, example: str) -> str:
         self.refused[guard] += 1
-        examples = self._like.setdefault(guard, Counter())
-        like = like if len(like) <= 120 else f"{like[:117]}..."
-        if like in examples or len(examples) < 1_000:
-            examples[like] += 1
+        examples = self._examples.setdefault(guard, Counter())
+        example = example if len(example) <= 120 else f"{example[:117]}..."
+        if example in examples or len(examples) < 1_000:
+            examples[example] += 1
         return guard
 
-    def _make_room(self) -> None:
-        if len(self._shapes) <= self._most:
+    def _drop_rare_shapes(self) -> None:
+        if len(self._shapes) <= self._max_shapes:
             return
         # The half with the most URLs stays: a trap has many URLs of few shapes.
-        kept = sorted(self._shapes.items(), key=lambda entry: -entry[1].taken)
-        self._shapes = dict(islice(kept, self._most // 2))
-        self._combined = dict(sorted(self._combined.items(), key=lambda entry: -entry[1])[: self._most // 2])
+        most_frequent = sorted(self._shapes.items(), key=lambda entry: -entry[1].accepted)
+        self._shapes = dict(islice(most_frequent, self._max_shapes // 2))
+        self._combined = dict(sorted(self._combined.items(), key=lambda entry: -entry[1])[: self._max_shapes // 2])
 
 
-def _shape(path: str) -> str:
+def _path_shape(path: str) -> str:
     """Return a path with counting numbers and random ids replaced."""
     shape = _DIGITS.sub("{n}", path)
     # Most paths have no part that could be an id, and the full pattern costs ten times as much.
     if shape == path or _LONG.search(path) is None:
         return shape
-    return _IDS.sub(lambda found: "{n}" if found[1] else "{id}", path)
+    return _IDS.sub(lambda match: "{n}" if match[1] else "{id}", path)
 
 
-def _names(query: str) -> list[str]:
+def _query_names(query: str) -> list[str]:
     if "&" not in query:
         return [query.partition("=")[0]] if query else []
     return sorted([part.partition("=")[0] for part in query.split("&")])
@@ -202,14 +204,17 @@ def _is_dated(path: str, shape: str, names: list[str]) -> bool:
     return shape.count("{") > 1 and _DATED.search(path) is not None
 
 
-def _repeats(words: list[str], most: int) -> bool:
-    """Return whether a word occurs more than `most` times, or a run of words `most` times in succession."""
-    if max(Counter(words).values()) > most:
+def _has_repeats(words: list[str], max_repeats: int) -> bool:
+    """Return whether a word occurs more than `max_repeats` times.
+
+    A run of words counts as well, when it occurs `max_repeats` times in succession.
+    """
+    if max(Counter(words).values()) > max_repeats:
         return True
-    for length in range(1, len(words) // most + 1):
+    for length in range(1, len(words) // max_repeats + 1):
         run = 0
-        for at in range(length, len(words)):
-            run = run + 1 if words[at] == words[at - length] else 0
-            if run >= length * (most - 1):
+        for index in range(length, len(words)):
+            run = run + 1 if words[index] == words[index - length] else 0
+            if run >= length * (max_repeats - 1):
                 return True
     return False

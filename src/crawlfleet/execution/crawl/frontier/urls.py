@@ -18,7 +18,7 @@ PAGE_LINKS = 50_000
 _PORTS = {"http": 80, "https": 443}
 
 
-class Place(NamedTuple):
+class Origin(NamedTuple):
     """Scheme, host and port that a canonical URL points to."""
 
     scheme: str
@@ -30,7 +30,7 @@ class Place(NamedTuple):
         return f"{self.scheme}://{self.host}:{self.port}"
 
 
-def canonical(href: str, base: str | None = None) -> str | None:
+def canonical_url(href: str, base: str | None = None) -> str | None:
     """Return the canonical URL of a link; None for what is no address of a page: another scheme, no host, not a URL."""
     try:
         url = ada_url.normalize_url(href) if base is None else ada_url.join_url(base, href)
@@ -45,43 +45,43 @@ def canonical(href: str, base: str | None = None) -> str | None:
     return url if len(url) <= URL_CHARS else None
 
 
-def site(url: str) -> str:
+def url_host(url: str) -> str:
     """Return host and port of a canonical URL without the default port: what "the same host" compares."""
     return url.split("/", 3)[2]
 
 
-def start_of(url: str) -> str:
+def origin_prefix(url: str) -> str:
     """Return scheme, host and port of a canonical URL as they are written: the same for all URLs of an origin."""
     end = url.find("/", 8)
     return url if end < 0 else url[:end]
 
 
-def target_of(url: str) -> str:
-    """Return the host that a host budget is for: as `site`, but in the one spelling without a dot at the end."""
-    return _target(site(url))
+def budget_host(url: str) -> str:
+    """Return the host that a host budget is for: as `url_host`, but in the one spelling without a dot at the end."""
+    return _strip_final_dot(url_host(url))
 
 
-def place(url: str) -> Place:
-    return _place(start_of(url))
+def parse_origin(url: str) -> Origin:
+    return _parse_prefix(origin_prefix(url))
 
 
 # The results are cached because they are needed several times with every request, and there are few hosts.
 @lru_cache(maxsize=4_096)
-def _target(where: str) -> str:
-    host, colon, port = where.partition(":") if not where.startswith("[") else (where, "", "")
+def _strip_final_dot(host_and_port: str) -> str:
+    host, colon, port = host_and_port.partition(":") if not host_and_port.startswith("[") else (host_and_port, "", "")
     return f"{host.rstrip('.')}{colon}{port}"
 
 
 @lru_cache(maxsize=4_096)
-def _place(start: str) -> Place:
-    scheme, _, authority = start.partition("://")
+def _parse_prefix(prefix: str) -> Origin:
+    scheme, _, authority = prefix.partition("://")
     host, colon, port = authority.rpartition(":")
     if not colon or authority.endswith("]"):
-        return Place(scheme, authority, _PORTS[scheme])
-    return Place(scheme, host, int(port))
+        return Origin(scheme, authority, _PORTS[scheme])
+    return Origin(scheme, host, int(port))
 
 
-def credentials(href: str) -> tuple[str, str] | None:
+def url_credentials(href: str) -> tuple[str, str] | None:
     """Return user and password, if the start URL carries them."""
     try:
         url = ada_url.URL(href)
@@ -90,18 +90,18 @@ def credentials(href: str) -> tuple[str, str] | None:
     return (unquote(url.username), unquote(url.password)) if url.username or url.password else None
 
 
-def followed(hrefs: Iterable[str | None], base: str) -> list[str]:
+def resolve_links(hrefs: Iterable[str | None], base: str) -> list[str]:
     """Return the canonical targets of a page's links, each once, in the order of the page."""
     # Pages repeat their links: comparing the raw text first saves most of the parsing.
-    raw: dict[str, None] = {}
+    unique_hrefs: dict[str, None] = {}
     for href in hrefs:
         if href and not href.startswith("#"):
-            raw.setdefault(href)
-            if len(raw) >= PAGE_LINKS:
+            unique_hrefs.setdefault(href)
+            if len(unique_hrefs) >= PAGE_LINKS:
                 break
-    found: dict[str, None] = {}
-    for href in raw:
-        url = canonical(href, base)
+    urls: dict[str, None] = {}
+    for href in unique_hrefs:
+        url = canonical_url(href, base)
         if url is not None:
-            found.setdefault(url)
-    return list(found)
+            urls.setdefault(url)
+    return list(urls)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.execution.crawl.frontier.urls import canonical, followed
+from crawlfleet.execution.crawl.frontier.urls import canonical_url, resolve_links
 from crawlfleet.execution.crawl.parse.extract import flat_selectors
 from crawlfleet.execution.crawl.parse.extract.dom import LexborTree, Tree, XPathTree, title
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import Container, ExtractionPlan, compiled
@@ -91,7 +91,7 @@ def read(job: PageJob) -> PageFacts:
     links, base = PageLinks(), job.url
     if (job.follow or not plan.is_empty) and _is_markup(job):
         links = page_links(tree)
-        base = (canonical(links.base, job.url) if links.base else None) or job.url
+        base = (canonical_url(links.base, job.url) if links.base else None) or job.url
     facts = PageFacts(base=base)
     if plan.page or plan.is_only_page:
         facts.title = title(tree)
@@ -178,5 +178,5 @@ def _page(tree: Tree, parts: frozenset[str], links: PageLinks, job: PageJob, bas
     if "structured" in parts:
         page["structured"] = structured(tree, base)
     if "links" in parts:
-        page["links"] = followed(links.hrefs, base)[:PAGE_LINKS_SHOWN]
+        page["links"] = resolve_links(links.hrefs, base)[:PAGE_LINKS_SHOWN]
     return page

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from crawlfleet.execution.crawl.frontier.urls import canonical, target_of
+from crawlfleet.execution.crawl.frontier.urls import budget_host, canonical_url
 from crawlfleet.execution.crawl.parse.extract.dom import tidy
 from crawlfleet.execution.crawl.parse.extract.values import absolute
 from crawlfleet.execution.crawl.products.product_offers import (
@@ -85,12 +85,12 @@ def extract_product(page: ProductPage) -> Product | None:
 
 def shop_name(url: str) -> str:
     """Return the shop of a URL: the host, with its port if that is not the default; `www.` makes no other shop."""
-    return target_of(url).removeprefix("www.")[: model.SHOP_CHARS]
+    return budget_host(url).removeprefix("www.")[: model.SHOP_CHARS]
 
 
 def url_id(page: ProductPage) -> str:
     """Return an id from the path of the page's canonical URL, if that is on the same shop; else of its own URL."""
-    named = canonical(page.canonical, page.url) if page.canonical else None
+    named = canonical_url(page.canonical, page.url) if page.canonical else None
     url = named if named is not None and shop_name(named) == shop_name(page.url) else page.url
     path = f"/{url.split('/', 3)[3]}"
     if len(path) <= model.ID_CHARS:
@@ -153,7 +153,7 @@ def _fit_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _page_addresses(page: ProductPage) -> set[str]:
-    named = canonical(page.canonical, page.url) if page.canonical else None
+    named = canonical_url(page.canonical, page.url) if page.canonical else None
     return {_comparable_url(url) for url in (page.url, named) if url}
 
 
@@ -200,7 +200,7 @@ def _own_addresses(entity: Mapping[str, Any], base: str) -> Iterator[str]:
     offer = offers[0] if isinstance(offers, list) and offers else offers
     texts = [entity.get("url"), entity.get("@id"), offer.get("url") if isinstance(offer, Mapping) else None]
     for text in map(first_text, texts):
-        if text and (url := canonical(text, base)) is not None:
+        if text and (url := canonical_url(text, base)) is not None:
             yield _comparable_url(url)
 
 

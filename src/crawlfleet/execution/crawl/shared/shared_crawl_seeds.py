@@ -8,9 +8,9 @@ from typing import Any
 
 from crawlfleet.execution.crawl.engine.plan import make_crawl_plan
 from crawlfleet.execution.crawl.frontier.frontier import Frontier, Link
-from crawlfleet.execution.crawl.frontier.link_filter import Outlook
+from crawlfleet.execution.crawl.frontier.link_filter import LinkFilter
 from crawlfleet.execution.crawl.frontier.patterns import BadRule
-from crawlfleet.execution.crawl.frontier.urls import canonical, place
+from crawlfleet.execution.crawl.frontier.urls import canonical_url, parse_origin
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import BadPlan
 from crawlfleet.model.crawl import CrawlLimits, CrawlUrl, UrlFlag
 
@@ -53,9 +53,9 @@ def make_crawl_seeds(parameters: Mapping[str, Any], members: int) -> Seeds:
         field, _, detail = plan.bad_urls[0].partition(": ")
         raise BadCrawl(field, "; ".join([detail, *plan.bad_urls[1:REPORTED_URLS]]))
     frontier = Frontier()
-    Outlook(plan.follow_config, frontier, depth=plan.depth).begin(plan.urls)
+    LinkFilter(plan.follow_config, frontier, depth=plan.depth).add_start_urls(plan.urls)
     urls = []
-    while (link := frontier.take(lambda _host: True)) is not None:
+    while (link := frontier.pop_link(lambda _host: True)) is not None:
         urls.append(crawl_url_from_link(link))
     if "since" in parameters:
         urls.append(CrawlUrl(parameters["since"], 0, flags=int(UrlFlag.CLOSING)))
@@ -72,8 +72,8 @@ def _member_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
     start_texts = [*([parameters["url"]] if "url" in parameters else []), *parameters.get("urls", [])]
     origins: dict[str, str] = {}
     for text in start_texts:
-        if (url := canonical(text)) is not None and ("@" in text or place(url).origin not in origins):
-            origins[place(url).origin] = text
+        if (url := canonical_url(text)) is not None and ("@" in text or parse_origin(url).origin not in origins):
+            origins[parse_origin(url).origin] = text
     others = {name: value for name, value in parameters.items() if name not in {"url", "urls"}}
     return {**others, "urls": list(origins.values()), MEMBER: True}
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from crawlfleet.execution.crawl.engine.collected_items import CollectedItems
-from crawlfleet.execution.crawl.frontier.frontier import Ending, Frontier, Link, Refusal, digest
+from crawlfleet.execution.crawl.frontier.frontier import Ending, Frontier, Link, Refusal, url_digest
 from crawlfleet.execution.crawl.parse.extract import field_counts
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import ExtractionPlan
 from crawlfleet.execution.crawl.parse.page_parser import PageFacts
@@ -93,8 +93,8 @@ class SharedFrontier(Frontier):
         self._batches[number] = UrlBatch(number, len(leased))
         for crawl_url in leased:
             link = link_from_crawl_url(crawl_url)
-            link.chunk = number
-            self._known[crawl_url.key] = _LEASED
+            link.batch_number = number
+            self._depth_by_digest[crawl_url.key] = _LEASED
             self.put_back(link)
 
     def end_closing(self, batch: UrlBatch) -> None:
@@ -121,40 +121,40 @@ class SharedFrontier(Frontier):
         except TimeoutError:
             pass
 
-    def add(
+    def add_url(
         self, url: str, depth: int, *, is_start: bool = False, is_named: bool = False, refusal: Refusal | None = None
     ) -> bool:
         self._forget_some()
-        key = digest(url)
-        known_depth = self._known.get(key)
+        key = url_digest(url)
+        known_depth = self._depth_by_digest.get(key)
         if known_depth is None:
-            return super().add(url, depth, is_start=is_start, is_named=is_named, refusal=refusal)
+            return super().add_url(url, depth, is_start=is_start, is_named=is_named, refusal=refusal)
         if depth < known_depth:
-            self._known[key] = depth
+            self._depth_by_digest[key] = depth
             self._found_urls.append(CrawlUrl(url, depth))
         return False
 
-    def claim(self, url: str) -> bool:
+    def claim_url(self, url: str) -> bool:
         self._forget_some()
-        return super().claim(url)
+        return super().claim_url(url)
 
-    def ended(self, link: Link, ending: Ending, size: int) -> None:
-        batch = self._batches[link.chunk]
+    def note_ending(self, link: Link, ending: Ending, size: int) -> None:
+        batch = self._batches[link.batch_number]
         batch.count_ending(link, ending, size)
         if not batch.open_count:
-            self._finished.append(self._batches.pop(link.chunk))
+            self._finished.append(self._batches.pop(link.batch_number))
             self._has_finished.set()
 
-    def _put(self, one: str | Link, url: str, rank: int) -> None:
-        if isinstance(one, Link) and one.chunk:
-            super()._put(one, url, rank)
+    def _queue_link(self, one: str | Link, url: str, rank: int) -> None:
+        if isinstance(one, Link) and one.batch_number:
+            super()._queue_link(one, url, rank)
         else:
             self._found_urls.append(crawl_url_from_link(one) if isinstance(one, Link) else CrawlUrl(url, rank - 1))
 
     def _forget_some(self) -> None:
         """Forget all known URLs at the limit: the member then reports some URLs again, and the store ignores them."""
-        if len(self._known) >= self._most:
-            self._known.clear()
+        if len(self._depth_by_digest) >= self._max_urls:
+            self._depth_by_digest.clear()
 
 
 class BatchItems(CollectedItems):

@@ -39,10 +39,10 @@ class SharedPageNotes(PageNotes):
 
     async def write_note(self, link: Link | None, note: Mapping[str, Any]) -> None:
         if link is not None:
-            self._frontier.get_batch(link.chunk).add_note(note)
+            self._frontier.get_batch(link.batch_number).add_note(note)
 
     def write_failed_note(self, link: Link, note: Mapping[str, Any]) -> None:
-        self._frontier.get_batch(link.chunk).add_note(note)
+        self._frontier.get_batch(link.batch_number).add_note(note)
 
     async def find_missing_pages(self) -> list[tuple[str, EarlierNote]]:
         """Return the pages of the earlier crawl of which no member has noted anything."""

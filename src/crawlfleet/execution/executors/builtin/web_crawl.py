@@ -90,7 +90,7 @@ class WebCrawl(Executor):
         from crawlfleet.execution.crawl.parse.extract import extraction_plan
 
         problems = [(problem.path, problem.detail) for problem in extraction_plan.problems_of(parameters)]
-        return problems + follow_config.problems_of(parameters) + header_profiles.header_problems(parameters)
+        return problems + follow_config.find_follow_problems(parameters) + header_profiles.header_problems(parameters)
 
     async def run(self, context: TaskContext) -> Any:
         # Every process lists the built-in types; only one that crawls needs the engine.

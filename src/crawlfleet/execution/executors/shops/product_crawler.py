@@ -51,7 +51,7 @@ class SeenProducts(CollectedItems):
         """Number of pages without a product whose structured data cannot be read."""
 
     async def add_page(self, url: str, status: int, facts: PageFacts, batch_number: int = 0) -> None:
-        if self._product_pages and not self._product_pages.matching(url):
+        if self._product_pages and not self._product_pages.matching_indexes(url):
             return
         product = extract_product(make_product_page(url, facts))
         if product is None:

@@ -8,7 +8,7 @@ from typing import Any
 from crawlfleet.execution.crawl.fetch import header_profiles
 from crawlfleet.execution.crawl.frontier import follow_config
 from crawlfleet.execution.crawl.frontier.patterns import BadRule, Patterns
-from crawlfleet.execution.crawl.frontier.urls import canonical
+from crawlfleet.execution.crawl.frontier.urls import canonical_url
 from crawlfleet.execution.crawl.products import product_plan
 
 MAX_SHOWN = 20
@@ -17,7 +17,7 @@ MAX_SHOWN = 20
 def visit_problems(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
     urls = [("url", parameters["url"])] if "url" in parameters else []
     urls += [(f"urls[{index}]", url) for index, url in enumerate(parameters.get("urls", ()))]
-    problems = [(field, f"{url!r} is no URL of a page") for field, url in urls if canonical(url) is None]
+    problems = [(field, f"{url!r} is no URL of a page") for field, url in urls if canonical_url(url) is None]
     return (
         problems[:MAX_SHOWN]
         + product_plan.selector_problems(parameters.get("selectors"))
@@ -26,7 +26,7 @@ def visit_problems(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def crawl_problems(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-    problems = visit_problems(parameters) + follow_config.problems_of(parameters)
+    problems = visit_problems(parameters) + follow_config.find_follow_problems(parameters)
     patterns = parameters.get("product_pages", ())
     try:
         Patterns(patterns, [f"product_pages[{index}]" for index in range(len(patterns))])

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from crawlfleet.control.tasks.task_types import TaskTypes
-from crawlfleet.execution.crawl.frontier.follow_config import problems_of
+from crawlfleet.execution.crawl.frontier.follow_config import find_follow_problems
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.sdk import TaskError
 from testkit.site import RunningSite, start_shop
@@ -424,7 +424,7 @@ async def test_what_cannot_be_used_is_told_before_any_request(parameters: dict[s
         asked = {"url": served.url, **parameters}
         refused = types.refusal("web_crawl", msgspec.json.encode(asked))
         assert refused is not None and refused.field == f"parameters.{field}"
-        assert [name for name, _ in problems_of(asked)] == [field]
+        assert [name for name, _ in find_follow_problems(asked)] == [field]
         with pytest.raises(TaskError) as told:
             await crawl(asked)
         assert (told.value.error, told.value.permanent) == ("input", True)
@@ -453,5 +453,5 @@ def test_parameters_of_the_wrong_shape_are_refused_by_name(parameters: dict[str,
     assert refused is not None
     assert (refused.field or "").startswith(field)
     # Also where another node's schema let it pass.
-    told = [f"parameters.{name}" for name, _ in problems_of(parameters)]
+    told = [f"parameters.{name}" for name, _ in find_follow_problems(parameters)]
     assert field == "parameters.sitemaps" or any(name.startswith(field) for name in told)

@@ -19,9 +19,7 @@ from crawlfleet.model.group import GroupKind
 from crawlfleet.model.ids import GroupId
 from crawlfleet.model.task import RetryPolicy
 from crawlfleet.ports.clock import SystemClock
-from crawlfleet.ports.crawl_store import NewCrawl
-from crawlfleet.ports.group_store import NewGroup
-from crawlfleet.ports.task_store import Submission
+from crawlfleet.ports.task_store import NewCrawl, NewGroup, Submission
 from crawlfleet.wire.crawl import CrawlUp
 from testkit.factories import Kit, Run
 from testkit.patience import PATIENCE_S

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.execution.crawl.fetch.address_guard import REFUSED, AddressGuard, AddressRefused, parse_allowed_entry, refusal_reason
-from crawlfleet.execution.crawl.frontier.urls import canonical
+from crawlfleet.execution.crawl.frontier.urls import canonical_url
 from crawlfleet.execution.page_failures import PageFailed
 from tests.unit.execution.crawl.crawl_kit import fetcher, site
 
@@ -153,7 +153,7 @@ SPELLINGS = [
 @pytest.mark.parametrize("host", SPELLINGS)
 async def test_no_spelling_of_loopback_gets_through(host: str) -> None:
     async with site({"/": "secret"}) as inner, fetcher(allow=frozenset()) as ours:
-        url = canonical(f"http://{host}:{inner.port}/")
+        url = canonical_url(f"http://{host}:{inner.port}/")
         assert url is not None
         with pytest.raises(PageFailed) as told:
             await ours.fetch(url)

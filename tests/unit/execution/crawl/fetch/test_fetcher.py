@@ -15,7 +15,7 @@ from aiohttp import web
 
 from crawlfleet.execution.crawl.fetch.fetcher import MAX_HOPS, FetchLimits, Hop
 from crawlfleet.execution.crawl.fetch.responses import is_json, is_page, is_text, retry_after_s
-from crawlfleet.execution.crawl.frontier.urls import place
+from crawlfleet.execution.crawl.frontier.urls import parse_origin
 from crawlfleet.execution.page_failures import PageFailed, PageSkipped
 from tests.unit.execution.crawl.crawl_kit import Answer, fetcher, raw_site, site
 
@@ -277,7 +277,7 @@ async def test_credentials_go_to_their_origin_only() -> None:
         return web.Response(text="ok")
 
     async with site({"/": note}) as one, site({"/": note}) as two:
-        known = {place(f"{one.url}/").origin: ("user", "pw")}
+        known = {parse_origin(f"{one.url}/").origin: ("user", "pw")}
         async with fetcher(credentials=known) as ours:
             await ours.fetch(f"{one.url}/")
             await ours.fetch(f"{two.url}/")

@@ -10,7 +10,7 @@ from aiohttp import web
 from crawlfleet.execution.crawl.engine.plan import USER_AGENT
 from crawlfleet.execution.crawl.fetch.header_profiles import HEADERS_BYTES, PROFILES, HeaderSets, checked_headers
 from crawlfleet.execution.crawl.frontier.patterns import BadRule
-from crawlfleet.execution.crawl.frontier.urls import place
+from crawlfleet.execution.crawl.frontier.urls import parse_origin
 from crawlfleet.execution.crawl.schemas.fetch import PROFILE_NAMES
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from tests.unit.execution.crawl.crawl_kit import crawl, site
@@ -72,10 +72,10 @@ def test_secrets_go_to_the_start_urls_only() -> None:
         user_agent="x", headers={"Cookie": "a=b", "X-Any": "1"}, starts=["https://a.test/x", "http://b.test:81/"]
     )
     for url in ("https://a.test/other", "http://b.test:81/"):
-        assert sets.headers_for(place(url).origin)["Cookie"] == "a=b"
+        assert sets.headers_for(parse_origin(url).origin)["Cookie"] == "a=b"
     for url in ("http://a.test/", "https://www.a.test/", "http://b.test/"):
-        assert "Cookie" not in sets.headers_for(place(url).origin)
-        assert sets.headers_for(place(url).origin)["X-Any"] == "1"
+        assert "Cookie" not in sets.headers_for(parse_origin(url).origin)
+        assert sets.headers_for(parse_origin(url).origin)["X-Any"] == "1"
 
 
 def test_each_host_sees_one_of_several_profiles_and_always_the_same() -> None:

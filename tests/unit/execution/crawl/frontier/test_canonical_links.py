@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.frontier.canonical_links import OTHER_NAME, SamePages
-from crawlfleet.execution.crawl.frontier.follow_config import following_of, problems_of
+from crawlfleet.execution.crawl.frontier.canonical_links import OTHER_NAME, CanonicalLinks
+from crawlfleet.execution.crawl.frontier.follow_config import compile_follow_config, find_follow_problems
 from crawlfleet.execution.crawl.frontier.frontier import Frontier, Link
-from crawlfleet.execution.crawl.frontier.link_filter import Outlook
+from crawlfleet.execution.crawl.frontier.link_filter import LinkFilter
 from crawlfleet.execution.crawl.parse.extract.page_links import PageLinks
 from crawlfleet.execution.crawl.parse.page_parser import PageFacts
 from crawlfleet.execution.crawl.shared.shared_frontier import SharedFrontier
@@ -33,12 +33,12 @@ class Reader:
         self._names = names
         self.looked: list[str] = []
         self.frontier: Frontier = SharedFrontier() if is_shared else Frontier()
-        following = following_of({"follow": {"obey_canonical": True, **follow}}, [START], 5)
-        self.same = SamePages(Outlook(following, self.frontier, depth=5), self.frontier, self._look)
+        following = compile_follow_config({"follow": {"obey_canonical": True, **follow}}, [START], 5)
+        self.same = CanonicalLinks(LinkFilter(following, self.frontier, depth=5), self.frontier, self._look)
 
     async def read(self, url: str, **more: object) -> PageMoved | PageKnown | None:
-        self.frontier.claim(url)
-        return await self.same.end_of(Link(url, 1, **more), url, facts_of(url, self._names))  # type: ignore[arg-type]
+        self.frontier.claim_url(url)
+        return await self.same.redirect_to_canonical(Link(url, 1, **more), url, facts_of(url, self._names))  # type: ignore[arg-type]
 
     async def _look(self, url: str) -> PageFacts:
         self.looked.append(url)
@@ -55,14 +55,14 @@ async def test_a_page_that_names_another_is_left_for_it() -> None:
     reader = Reader({url("p?a"): "/p", url("p?b"): "/p", url("p"): "/p#top"})
     moved = await reader.read(url("p?a"))
     assert isinstance(moved, PageMoved) and str(moved) == url("p")
-    taken = reader.frontier.take(lambda _host: True)
+    taken = reader.frontier.pop_link(lambda _host: True)
     assert taken is not None and (taken.url, taken.depth, taken.via) == (url("p"), 1, (url("p?a"),))
     assert isinstance(await reader.read(url("p?b")), PageKnown)
     assert await reader.read(url("p")) is None
     # It was looked at before it was believed, once.
     assert reader.looked == [url("p")]
     assert reader.frontier.left_out == {OTHER_NAME: 2}
-    assert reader.same.notes() == ["2 pages were left for those that they name as canonical"]
+    assert reader.same.describe_replacements() == ["2 pages were left for those that they name as canonical"]
 
 
 async def test_what_was_read_is_not_looked_at() -> None:
@@ -102,8 +102,8 @@ async def test_an_endless_chain_ends() -> None:
 
 
 def test_the_parameter_is_checked() -> None:
-    assert problems_of({"follow": {"obey_canonical": True}}) == []
-    ((field, detail),) = problems_of({"follow": {"obey_canonical": "yes"}})
+    assert find_follow_problems({"follow": {"obey_canonical": True}}) == []
+    ((field, detail),) = find_follow_problems({"follow": {"obey_canonical": "yes"}})
     assert field == "follow.obey_canonical" and "boolean" in detail
 
 

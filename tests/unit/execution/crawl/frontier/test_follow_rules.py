@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from crawlfleet.execution.crawl.frontier import scope as scopes
 from crawlfleet.execution.crawl.frontier.follow_rules import FollowRules
 from crawlfleet.execution.crawl.frontier.patterns import BadRule, Patterns
-from crawlfleet.execution.crawl.frontier.scope import Scope, registrable
-from crawlfleet.execution.crawl.frontier.traps import Caps, Traps
+from crawlfleet.execution.crawl.frontier.scope import Scope, registrable_domain
+from crawlfleet.execution.crawl.frontier.traps import TrapGuards, TrapLimits
 
 START = "https://www.shop.co.uk/"
 SHOP = "https://www.shop.co.uk"
@@ -35,24 +35,24 @@ def rules(depth: int = 5, *, same_host: bool | None = None, start: str = START, 
 def test_scopes(scope: str, held: set[str]) -> None:
     hosts = ("www.shop.co.uk", "shop.co.uk", "a.www.shop.co.uk", "blog.shop.co.uk", "other.co.uk", "myshop.co.uk")
     asked = Scope(scope, [START])
-    assert {host for host in hosts if asked.holds(f"https://{host}/x")} == held
+    assert {host for host in hosts if asked.contains_url(f"https://{host}/x")} == held
 
 
 def test_a_subdomain_stands_for_those_below_it_and_a_domain_for_all() -> None:
     start = "http://docs.example.org/"
-    assert not Scope("subdomains", [start]).holds("http://blog.example.org/")
-    assert Scope("subdomains", [start]).holds("http://v2.docs.example.org/")
-    assert Scope("domain", [start]).holds("http://blog.example.org/")
+    assert not Scope("subdomains", [start]).contains_url("http://blog.example.org/")
+    assert Scope("subdomains", [start]).contains_url("http://v2.docs.example.org/")
+    assert Scope("domain", [start]).contains_url("http://blog.example.org/")
 
 
 def test_hosts_named_on_top_and_ports() -> None:
     asked = Scope("host", ["http://shop.test:8080/"], ["Partner.test", "*.cdn.test", "shop.test:81"])
     assert [
-        asked.holds(f"http://{host}/")
+        asked.contains_url(f"http://{host}/")
         for host in ("shop.test:8080", "shop.test", "shop.test:81", "partner.test", "a.cdn.test", "cdn.test")
     ] == [True, False, True, True, True, False]
-    asked.widen("https://shop.test/")
-    assert asked.holds("https://shop.test/x"), "what was judged before is judged anew"
+    asked.add_site("https://shop.test/")
+    assert asked.contains_url("https://shop.test/x"), "what was judged before is judged anew"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_hosts_named_on_top_and_ports() -> None:
     ],
 )
 def test_registrable_domains(host: str, domain: str) -> None:
-    assert registrable(host) == domain
+    assert registrable_domain(host) == domain
 
 
 def test_the_list_of_domains_is_never_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,8 +77,8 @@ def test_the_list_of_domains_is_never_fetched(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    scopes._suffixes.cache_clear()
-    assert registrable("x.shop.co.uk") == "shop.co.uk"
+    scopes._public_suffixes.cache_clear()
+    assert registrable_domain("x.shop.co.uk") == "shop.co.uk"
 
 
 @pytest.mark.parametrize(
@@ -106,14 +106,14 @@ def test_the_list_of_domains_is_never_fetched(monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_refusals(follow: dict[str, Any], url: str, depth: int, refusal: str | None) -> None:
-    assert rules(**follow).refusal(f"{SHOP}{url}", depth) == refusal
+    assert rules(**follow).refusal_reason(f"{SHOP}{url}", depth) == refusal
 
 
 def test_same_host_is_the_short_form_of_a_scope() -> None:
     other = "https://other.test/"
-    assert rules(same_host=False).refusal(other, 1) is None
-    assert rules(same_host=True).refusal(other, 1) == "other host"
-    assert rules(same_host=True, scope="host").refusal(other, 1) == "other host"
+    assert rules(same_host=False).refusal_reason(other, 1) is None
+    assert rules(same_host=True).refusal_reason(other, 1) == "other host"
+    assert rules(same_host=True, scope="host").refusal_reason(other, 1) == "other host"
     for same_host, scope in ((True, "domain"), (False, "host")):
         with pytest.raises(BadRule, match=r"follow\.scope: .* contradict"):
             rules(same_host=same_host, scope=scope)
@@ -139,7 +139,7 @@ def test_patterns_that_cannot_be_used_are_named(follow: dict[str, Any], field: s
 
 def test_a_pattern_cannot_hang() -> None:
     evil = Patterns([r"^(a+)+$", r"(a|aa)+$", r"(.*a){20}"], ["a", "b", "c"])
-    assert evil.matching("a" * 4_000 + "!") == [2]
+    assert evil.matching_indexes("a" * 4_000 + "!") == [2]
 
 
 @given(st.text(max_size=40))
@@ -149,15 +149,15 @@ def test_any_text_is_a_pattern_or_named(pattern: str) -> None:
     except BadRule as exc:
         assert exc.field == "follow.deny[0]"
     else:
-        assert found.matching("http://shop.test/é?x=1") in ([], [0])
+        assert found.matching_indexes("http://shop.test/é?x=1") in ([], [0])
 
 
-def taken(traps: Traps, *paths: str) -> int:
-    return sum(traps.refusal(f"http://shop.test{path}") is None for path in paths)
+def taken(traps: TrapGuards, *paths: str) -> int:
+    return sum(traps.refusing_guard(f"http://shop.test{path}") is None for path in paths)
 
 
 def test_a_shop_comes_through_whole() -> None:
-    traps = Traps()
+    traps = TrapGuards()
     products = [f"/product/{n}" for n in range(5_000)]
     slugs = [f"/p/blue-kettle-no-{n}" for n in range(5_000)]
     by_query = [f"/show?id={n}" for n in range(5_000)]
@@ -172,7 +172,7 @@ def test_a_shop_comes_through_whole() -> None:
     ]
     shop = [*products, *slugs, *by_query, *pages, *filtered, *variants, *news]
     assert taken(traps, *shop) == len(shop)
-    assert traps.notes() == []
+    assert traps.describe_refusals() == []
 
 
 @pytest.mark.parametrize(
@@ -195,18 +195,18 @@ def test_a_shop_comes_through_whole() -> None:
     ],
 )
 def test_what_has_no_end_is_stopped(paths: list[str], guard: str, most: int) -> None:
-    traps = Traps()
+    traps = TrapGuards()
     assert taken(traps, *paths) == most
     assert traps.refused == {guard: len(paths) - most}
-    assert len(traps.notes()) == 1
+    assert len(traps.describe_refusals()) == 1
 
 
 def test_numbers_one_after_the_other_are_no_repetition() -> None:
-    assert taken(Traps(), "/1/1/1/1/1", "/score/1-1/1-1/1-1", "//a//a", "/a/b/a/c") == 4
+    assert taken(TrapGuards(), "/1/1/1/1/1", "/score/1-1/1-1/1-1", "//a//a", "/a/b/a/c") == 4
 
 
 def test_the_cap_of_patterns_can_be_set() -> None:
-    traps = Traps(Caps(pattern=10))
+    traps = TrapGuards(TrapLimits(pattern=10))
     assert (
         taken(
             traps,
@@ -216,21 +216,23 @@ def test_the_cap_of_patterns_can_be_set() -> None:
         )
         == 25
     )
-    assert traps.notes() == ["trap: 13 URLs like /x/{n} and 1 more patterns were left out after 10 (pattern)"]
+    assert traps.describe_refusals() == [
+        "trap: 13 URLs like /x/{n} and 1 more patterns were left out after 10 (pattern)"
+    ]
 
 
 def test_made_up_hosts_are_capped() -> None:
-    traps = Traps(Caps(hosts=3))
-    assert [traps.refusal(f"http://h{n}.test/x") for n in (1, 2, 3, 4, 1)] == [None, None, None, "hosts", None]
-    assert traps.notes() == ["trap: 1 URLs like http://h4.test were left out after 3 (hosts)"]
+    traps = TrapGuards(TrapLimits(hosts=3))
+    assert [traps.refusing_guard(f"http://h{n}.test/x") for n in (1, 2, 3, 4, 1)] == [None, None, None, "hosts", None]
+    assert traps.describe_refusals() == ["trap: 1 URLs like http://h4.test were left out after 3 (hosts)"]
 
 
 def test_notes_are_for_people() -> None:
-    traps = Traps()
+    traps = TrapGuards()
     taken(traps, *(f"/calendar/{year}/{month}" for year in range(1900, 2199) for month in range(1, 13)))
     taken(traps, "/a" * 99)
     taken(traps, "/b" * 4, "/c" * 4)
-    assert traps.notes() == [
+    assert traps.describe_refusals() == [
         "trap: 3,088 URLs like /calendar/{n}/{n} were left out after 500 (calendar)",
         "trap: 2 URLs like /b/b/b/b and 1 more patterns were left out: the same parts of the path again and again",
         f"trap: 1 URLs like {'/a' * 58}/... were left out: more than 20 parts in the path",
@@ -238,20 +240,22 @@ def test_notes_are_for_people() -> None:
 
 
 def test_shapes_are_bounded_and_traps_stay_known() -> None:
-    traps = Traps(Caps(pattern=50), most_patterns=200)
+    traps = TrapGuards(TrapLimits(pattern=50), max_shapes=200)
     taken(traps, *(f"/trap/{n}" for n in range(50)))
     for n in range(5_000):
-        traps.refusal(f"http://shop.test/{n:x}x/y{n}z")
-        traps.refusal(f"http://shop.test/w{'abcdefghij'[n % 10]}{n % 7 * 'q'}{chr(97 + n % 26)}{chr(97 + n % 25)}/{n}")
+        traps.refusing_guard(f"http://shop.test/{n:x}x/y{n}z")
+        traps.refusing_guard(
+            f"http://shop.test/w{'abcdefghij'[n % 10]}{n % 7 * 'q'}{chr(97 + n % 26)}{chr(97 + n % 25)}/{n}"
+        )
         assert len(traps._shapes) <= 200
-    assert traps.refusal("http://shop.test/trap/51") == "pattern"
+    assert traps.refusing_guard("http://shop.test/trap/51") == "pattern"
 
 
 @given(
     st.lists(st.from_regex(r"/[a-b0-9/;=-]{0,12}(\?[a-b0-9&=]{0,8})?", fullmatch=True), max_size=60), st.integers(1, 5)
 )
 def test_no_shape_passes_more_often_than_its_cap(paths: list[str], cap: int) -> None:
-    traps = Traps(Caps(pattern=cap))
-    passed = [path for path in dict.fromkeys(paths) if traps.refusal(f"http://shop.test{path}") is None]
+    traps = TrapGuards(TrapLimits(pattern=cap))
+    passed = [path for path in dict.fromkeys(paths) if traps.refusing_guard(f"http://shop.test{path}") is None]
     assert len(passed) + traps.refused.total() == len(set(paths))
-    assert all(shape.taken <= cap for shape in traps._shapes.values())
+    assert all(shape.accepted <= cap for shape in traps._shapes.values())

@@ -26,9 +26,9 @@ def free(host: str) -> bool:
 def test_every_url_comes_out_once_and_in_order_of_its_host(found: list[tuple[str, int]]) -> None:
     frontier = Frontier()
     urls = [f"http://{host}.test/{n}" for host, n in found]
-    added = [url for url in urls if frontier.add(url, 0)]
+    added = [url for url in urls if frontier.add_url(url, 0)]
     taken = []
-    while (link := frontier.take(free)) is not None:
+    while (link := frontier.pop_link(free)) is not None:
         taken.append(link.url)
     assert added == list(dict.fromkeys(urls))
     assert sorted(taken) == sorted(added)
@@ -41,11 +41,11 @@ def test_every_url_comes_out_once_and_in_order_of_its_host(found: list[tuple[str
 def test_hosts_take_turns_and_busy_ones_wait() -> None:
     frontier = Frontier()
     for url in ("http://a.test/1", "http://a.test/2", "http://b.test/1"):
-        frontier.add(url, 0)
-    links = [frontier.take(lambda host: host != "c.test") for _ in range(3)]
+        frontier.add_url(url, 0)
+    links = [frontier.pop_link(lambda host: host != "c.test") for _ in range(3)]
     assert [link.url for link in links if link] == ["http://a.test/1", "http://b.test/1", "http://a.test/2"]
-    frontier.add("http://a.test/3", 1)
-    assert frontier.take(lambda host: host != "a.test") is None
+    frontier.add_url("http://a.test/3", 1)
+    assert frontier.pop_link(lambda host: host != "a.test") is None
     assert len(frontier) == 1
 
 
@@ -58,40 +58,40 @@ def test_nearer_to_the_start_goes_first_wherever_it_was_found_first(
     taken: dict[str, int] = {}
     for n, depth in found:
         url = f"http://a.test/{n}"
-        assert frontier.add(url, depth) == (url not in nearest)
+        assert frontier.add_url(url, depth) == (url not in nearest)
         nearest[url] = min(depth, nearest.get(url, depth))
-        if data.draw(st.booleans()) and (link := frontier.take(free)) is not None:
+        if data.draw(st.booleans()) and (link := frontier.pop_link(free)) is not None:
             assert link.depth == nearest[link.url] == min(d for u, d in nearest.items() if u not in taken)
             taken[link.url] = link.depth
         assert len(frontier) == len(nearest) - len(taken)
-    while (link := frontier.take(free)) is not None:
+    while (link := frontier.pop_link(free)) is not None:
         assert link.url not in taken
         taken[link.url] = link.depth
     assert taken.keys() == nearest.keys()
-    assert (len(frontier), frontier.queued(), frontier.known) == (0, {}, len(nearest))
+    assert (len(frontier), frontier.queued_by_host(), frontier.known_count) == (0, {}, len(nearest))
 
 
 def test_starts_and_sitemaps_go_before_what_they_lead_to() -> None:
     frontier = Frontier()
-    frontier.add("http://a.test/linked", 1)
-    frontier.add("http://a.test/listed", 0)
-    frontier.add("http://a.test/", 0, is_start=True)
+    frontier.add_url("http://a.test/linked", 1)
+    frontier.add_url("http://a.test/listed", 0)
+    frontier.add_url("http://a.test/", 0, is_start=True)
     frontier.add_sitemap("http://a.test/sitemap.xml", 1)
     assert not frontier.add_sitemap("http://a.test/sitemap.xml", 2)
-    links = [link for _ in range(4) if (link := frontier.take(free))]
+    links = [link for _ in range(4) if (link := frontier.pop_link(free))]
     assert [link.url.rpartition("/")[2] for link in links] == ["", "sitemap.xml", "listed", "linked"]
     assert [link.is_sitemap for link in links] == [False, True, False, False]
-    assert frontier.add("http://a.test/sitemap.xml", 1), "a page of that name is another thing"
+    assert frontier.add_url("http://a.test/sitemap.xml", 1), "a page of that name is another thing"
 
 
 def test_a_redirect_takes_the_place_of_its_page() -> None:
     frontier = Frontier()
-    frontier.add("http://a.test/", 0, is_start=True)
-    link = frontier.take(free)
+    frontier.add_url("http://a.test/", 0, is_start=True)
+    link = frontier.pop_link(free)
     assert link is not None
     assert frontier.add_redirected(link, "http://a.test/home")
     assert not frontier.add_redirected(link, "http://a.test/home")
-    moved = frontier.take(free)
+    moved = frontier.pop_link(free)
     assert moved is not None
     assert (moved.url, moved.depth, moved.is_start, moved.via) == ("http://a.test/home", 0, True, ("http://a.test/",))
 
@@ -103,23 +103,23 @@ def test_what_is_refused_is_asked_about_once_and_takes_no_room() -> None:
         asked.append(url)
         return None if url.startswith("http://a.test/") else "other host"
 
-    frontier = Frontier(most=2)
+    frontier = Frontier(max_urls=2)
     for _ in range(2):
         for url in ("http://b.test/1", "http://b.test/2", "http://a.test/1", "http://a.test/2", "http://a.test/3"):
-            frontier.add(url, 1, refusal=refusal)
+            frontier.add_url(url, 1, refusal=refusal)
     assert frontier.left_out == {"other host": 2, "no room": 1}
-    assert (len(asked), frontier.known) == (5, 2)
-    assert not frontier.add("http://b.test/1", 1)
+    assert (len(asked), frontier.known_count) == (5, 2)
+    assert not frontier.add_url("http://b.test/1", 1)
     frontier = Frontier()
-    frontier.add("http://b.test/1", 1, refusal=refusal)
-    assert not frontier.add("http://b.test/1", 1)
-    assert frontier.add("http://b.test/1", 1, is_named=True), "what is named is asked about again"
-    frontier.add("http://b.test/2", 1, refusal=refusal)
-    frontier.reconsider()
-    assert frontier.add("http://b.test/2", 1)
+    frontier.add_url("http://b.test/1", 1, refusal=refusal)
+    assert not frontier.add_url("http://b.test/1", 1)
+    assert frontier.add_url("http://b.test/1", 1, is_named=True), "what is named is asked about again"
+    frontier.add_url("http://b.test/2", 1, refusal=refusal)
+    frontier.forget_refusals()
+    assert frontier.add_url("http://b.test/2", 1)
     frontier = Frontier()
     for depth in (5, 1):
-        frontier.add("http://a.test/", depth, refusal=lambda _, depth=depth: "too deep" if depth > 3 else None)  # type: ignore[misc]
+        frontier.add_url("http://a.test/", depth, refusal=lambda _, depth=depth: "too deep" if depth > 3 else None)  # type: ignore[misc]
     assert len(frontier) == 1, "nearer to the start it is another question"
 
 
@@ -127,19 +127,19 @@ def test_known_urls_are_small() -> None:
     tracemalloc.start()
     frontier = Frontier()
     for n in range(20_000):
-        frontier.add(f"https://www.shop.example/category/kitchen/products/{n}?colour=blue&size=large", 1)
-        frontier.take(free)
+        frontier.add_url(f"https://www.shop.example/category/kitchen/products/{n}?colour=blue&size=large", 1)
+        frontier.pop_link(free)
     size, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert (frontier.known, len(frontier)) == (20_000, 0)
-    assert size / frontier.known < 150
+    assert (frontier.known_count, len(frontier)) == (20_000, 0)
+    assert size / frontier.known_count < 150
     assert peak < 8 << 20
 
 
 def test_it_is_bounded() -> None:
-    frontier = Frontier(most=3)
-    assert [frontier.add(f"http://a.test/{n}", 0) for n in range(5)] == [True, True, True, False, False]
-    assert (len(frontier), frontier.dropped) == (3, 2)
+    frontier = Frontier(max_urls=3)
+    assert [frontier.add_url(f"http://a.test/{n}", 0) for n in range(5)] == [True, True, True, False, False]
+    assert (len(frontier), frontier.dropped_count) == (3, 2)
 
 
 async def test_pace_spaces_the_requests_of_a_host() -> None:

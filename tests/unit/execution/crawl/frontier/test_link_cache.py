@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.frontier.link_cache import ENTRY_BYTES, LinkMemory
+from crawlfleet.execution.crawl.frontier.link_cache import ENTRY_BYTES, LinkCache
 from crawlfleet.execution.crawl.frontier.normalise import Normaliser
-from crawlfleet.execution.crawl.frontier.urls import PAGE_LINKS, URL_CHARS, canonical
+from crawlfleet.execution.crawl.frontier.urls import PAGE_LINKS, URL_CHARS, canonical_url
 
 SHOP = "http://shop.test"
 BASES = st.sampled_from(
@@ -81,55 +81,55 @@ def test_every_option_can_be_turned() -> None:
 def test_a_normal_url_is_canonical_and_stays_as_it_is(href: str, query: str, is_sorted: bool) -> None:
     normalise = Normaliser(sort_query=is_sorted)
     for spelled in (href, f"{href}?{query}"):
-        url = canonical(spelled, f"{SHOP}/a/b?c=1")
+        url = canonical_url(spelled, f"{SHOP}/a/b?c=1")
         if url is not None:
             normal = normalise(url)
             assert normalise(normal) == normal
-            assert canonical(normal) == normal
+            assert canonical_url(normal) == normal
 
 
 @given(BASES, HREFS)
 def test_the_short_way_leads_where_the_long_one_does(base: str, href: str) -> None:
-    url = canonical(href, base)
+    url = canonical_url(href, base)
     expected = [] if url is None or href[:1] in {"", "#"} else [Normaliser()(url)]
-    assert LinkMemory().fresh([href], base, 0) == expected
+    assert LinkCache().new_urls([href], base, 0) == expected
 
 
 @given(st.lists(st.tuples(BASES, st.lists(HREFS, max_size=10), st.integers(0, 3)), max_size=12))
 def test_nothing_is_missed_for_having_been_met(pages: list[tuple[str, list[str], int]]) -> None:
-    memory = LinkMemory()
+    memory = LinkCache()
     offered: dict[str, int] = {}
     for base, hrefs, depth in pages:
-        fresh = memory.fresh(hrefs, base, depth)
+        fresh = memory.new_urls(hrefs, base, depth)
         assert len(set(fresh)) == len(fresh)
         for url in fresh:
             offered[url] = min(depth, offered.get(url, depth))
         # Each page's links have been offered by now, at its depth or nearer to the start.
-        for url in LinkMemory().fresh(hrefs, base, 0):
+        for url in LinkCache().new_urls(hrefs, base, 0):
             assert offered[url] <= depth
 
 
 def test_met_links_are_passed_over_unless_nearer_to_the_start() -> None:
-    memory = LinkMemory()
+    memory = LinkCache()
     hrefs = ["/a", "b", "http://other.test/", "mailto:x@y.test", "?p=2"]
-    assert memory.fresh(hrefs, f"{SHOP}/d/1", 2) == [
+    assert memory.new_urls(hrefs, f"{SHOP}/d/1", 2) == [
         f"{SHOP}/a",
         f"{SHOP}/d/b",
         "http://other.test/",
         f"{SHOP}/d/1?p=2",
     ]
-    assert memory.fresh(hrefs, f"{SHOP}/d/2", 2) == [f"{SHOP}/d/2?p=2"]
-    assert memory.fresh(hrefs, f"{SHOP}/e/1", 3) == [f"{SHOP}/e/b", f"{SHOP}/e/1?p=2"]
-    assert memory.fresh(["/a"], f"{SHOP}/d/3", 1) == [f"{SHOP}/a"]
-    assert memory.fresh(["/a"], f"{SHOP}/d/3", 1) == []
-    memory.forget()
-    assert memory.fresh(["/a"], f"{SHOP}/d/3", 1) == [f"{SHOP}/a"]
+    assert memory.new_urls(hrefs, f"{SHOP}/d/2", 2) == [f"{SHOP}/d/2?p=2"]
+    assert memory.new_urls(hrefs, f"{SHOP}/e/1", 3) == [f"{SHOP}/e/b", f"{SHOP}/e/1?p=2"]
+    assert memory.new_urls(["/a"], f"{SHOP}/d/3", 1) == [f"{SHOP}/a"]
+    assert memory.new_urls(["/a"], f"{SHOP}/d/3", 1) == []
+    memory.clear()
+    assert memory.new_urls(["/a"], f"{SHOP}/d/3", 1) == [f"{SHOP}/a"]
 
 
 def test_it_is_bounded() -> None:
-    memory = LinkMemory(most_bytes=100 * ENTRY_BYTES)
+    memory = LinkCache(max_bytes=100 * ENTRY_BYTES)
     for page in range(50):
-        assert len(memory.fresh([f"/{page}/{n}" for n in range(50)], f"{SHOP}/", 0)) == 50
+        assert len(memory.new_urls([f"/{page}/{n}" for n in range(50)], f"{SHOP}/", 0)) == 50
         assert sum(map(len, memory._origins.values())) <= 150
-    assert len(LinkMemory().fresh((f"/{n}" for n in range(2 * PAGE_LINKS)), f"{SHOP}/", 0)) == PAGE_LINKS
-    assert LinkMemory().fresh(["/" + "x" * URL_CHARS], f"{SHOP}/", 0) == []
+    assert len(LinkCache().new_urls((f"/{n}" for n in range(2 * PAGE_LINKS)), f"{SHOP}/", 0)) == PAGE_LINKS
+    assert LinkCache().new_urls(["/" + "x" * URL_CHARS], f"{SHOP}/", 0) == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from crawlfleet.execution.crawl.frontier.normalise import Normaliser
-from crawlfleet.execution.crawl.frontier.pagination import MOST_PAGES, Pagination
+from crawlfleet.execution.crawl.frontier.pagination import MAX_PAGES, Pagination
 from crawlfleet.execution.crawl.frontier.patterns import BadRule
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import plan_of
 from crawlfleet.execution.crawl.parse.page_parser import NeedsApart, PageJob, read
@@ -20,7 +20,7 @@ def after(
 ) -> list[str]:
     plan = plan_of({"selectors": selectors} if selectors else {})
     job = PageJob(html, url, plan.source, None, True, is_apart, marks=pagination.marks)
-    return pagination.after(url, read(job), html.encode())
+    return pagination.next_pages(url, read(job), html.encode())
 
 
 def made(**options: Any) -> Pagination:
@@ -54,12 +54,12 @@ def test_a_list_without_an_end_is_cut() -> None:
     while found := after(pagination, url, f'<a rel="next" href="?p={pages}">'):
         url, pages = found[0], pages + 1
     assert pages == 5
-    assert len(pagination._steps) == 0
+    assert len(pagination._step_by_url) == 0
 
 
 def test_a_template_counts_up_to_its_last_page() -> None:
     pagination = made(template=f"{LIST}?page={{page}}", first=2, last=4)
-    url, seen = pagination.first(), []
+    url, seen = pagination.first_page(), []
     while url is not None:
         seen.append(url)
         url = next(iter(after(pagination, url, f"<p>{url}")), None)
@@ -68,17 +68,17 @@ def test_a_template_counts_up_to_its_last_page() -> None:
 
 def test_a_template_ends_where_the_same_page_comes_again_or_nothing_is_on_it() -> None:
     pagination = made(template=f"{LIST}/{{page}}")
-    assert pagination.first() == f"{LIST}/1"
+    assert pagination.first_page() == f"{LIST}/1"
     assert after(pagination, "http://shop.test/else", "<p>x") == [], "other pages do not count"
     assert after(pagination, f"{LIST}/1", "<p>a") == [f"{LIST}/2"]
     assert after(pagination, f"{LIST}/2", "<p>b") == [f"{LIST}/3"]
     assert after(pagination, f"{LIST}/3", "<p>b") == []
     pagination = made(template=f"{LIST}/{{page}}", **{"while": "div.product"})
-    pagination.first()
+    pagination.first_page()
     assert after(pagination, f"{LIST}/1", '<div class="product">') == [f"{LIST}/2"]
     assert after(pagination, f"{LIST}/2", "<p>nothing found") == []
     endless = made(template=f"{LIST}/{{page}}", first=1)
-    assert endless._last == MOST_PAGES
+    assert endless._last_number == MAX_PAGES
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.execution.crawl.frontier import sitemaps
-from crawlfleet.execution.crawl.frontier.sitemaps import Entry, Sitemap, instant
+from crawlfleet.execution.crawl.frontier.sitemaps import Sitemap, SitemapEntry, parse_instant
 
 HERE = "http://shop.test/sitemap.xml"
 HEAD = '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:xhtml="http://www.w3.org/1999/xhtml">'
 
 
-def read(body: bytes | str, **bounds: int) -> tuple[list[Entry], Sitemap]:
+def read(body: bytes | str, **bounds: int) -> tuple[list[SitemapEntry], Sitemap]:
     sitemap = Sitemap(body.encode() if isinstance(body, str) else body, HERE, **bounds)
-    return [entry for batch in sitemap.batches() for entry in batch], sitemap
+    return [entry for batch in sitemap.parse_batches() for entry in batch], sitemap
 
 
 def urls(body: bytes | str, **bounds: int) -> tuple[list[str], str | None]:
@@ -43,15 +43,15 @@ def test_everything_an_entry_says() -> None:
     )
     at = datetime(2026, 11, 16, 9, tzinfo=UTC)
     assert entries == [
-        Entry("http://shop.test/a?x=1&y=2", at, (("de", "http://shop.test/de/a"),)),
-        Entry("http://shop.test/b"),
+        SitemapEntry("http://shop.test/a?x=1&y=2", at, (("de", "http://shop.test/de/a"),)),
+        SitemapEntry("http://shop.test/b"),
     ]
-    assert (sitemap.problem, sitemap.bad_urls, sitemap.entries) == (None, 1, 2)
+    assert (sitemap.problem, sitemap.bad_url_count, sitemap.entry_count) == (None, 1, 2)
 
 
 def test_an_index_lists_sitemaps() -> None:
     entries, _ = read("<sitemapindex><sitemap><loc>http://shop.test/1.xml.gz</loc></sitemap></sitemapindex>")
-    assert entries == [Entry("http://shop.test/1.xml.gz", is_sitemap=True)]
+    assert entries == [SitemapEntry("http://shop.test/1.xml.gz", is_sitemap=True)]
 
 
 def test_prefixes_spaces_and_cdata() -> None:
@@ -111,11 +111,11 @@ def test_entities_are_not_expanded() -> None:
 
 def test_bounds() -> None:
     many = listing(*(f"/{n}" for n in range(20)))
-    assert urls(many, most_entries=5) == (
+    assert urls(many, max_entries=5) == (
         ["/0", "/1", "/2", "/3", "/4"],
         "more than 5 entries: the others are left out",
     )
-    found, problem = urls(listing(*(f"/{n}" for n in range(5_000))), most_bytes=100_000)
+    found, problem = urls(listing(*(f"/{n}" for n in range(5_000))), max_bytes=100_000)
     assert 0 < len(found) < 5_000
     assert problem == "larger than 100,000 bytes: the rest is left out"
     assert urls(HEAD + "<a>" * 10_000)[1] == "nested more than 50 levels deep"
@@ -142,7 +142,7 @@ def test_a_long_file_is_read_in_flat_memory() -> None:
     body = listing(*(f"/product/{n}" for n in range(10_000))).encode()
     tracemalloc.start()
     sitemap, count = Sitemap(body, HERE), 0
-    for batch in sitemap.batches():
+    for batch in sitemap.parse_batches():
         count += len(batch)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -185,4 +185,4 @@ def test_any_bytes_are_read_without_an_error(body: bytes) -> None:
     ],
 )
 def test_dates(text: str, at: datetime | None) -> None:
-    assert instant(text) == at
+    assert parse_instant(text) == at

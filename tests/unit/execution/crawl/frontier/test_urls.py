@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from crawlfleet.execution.crawl.frontier.urls import (
     PAGE_LINKS,
     URL_CHARS,
-    canonical,
-    credentials,
-    followed,
-    place,
-    site,
+    canonical_url,
+    parse_origin,
+    resolve_links,
+    url_credentials,
+    url_host,
 )
 
 BASE = "http://shop.test/a/b?c=1"
@@ -49,35 +49,35 @@ HREFS = st.one_of(
     ],
 )
 def test_canonical(href: str, url: str | None) -> None:
-    assert canonical(href, BASE) == url
+    assert canonical_url(href, BASE) == url
 
 
 @given(HREFS)
 def test_a_canonical_url_stays_as_it_is_and_is_a_page(href: str) -> None:
-    url = canonical(href, BASE)
+    url = canonical_url(href, BASE)
     if url is not None:
-        assert canonical(url) == canonical(url, BASE) == url
+        assert canonical_url(url) == canonical_url(url, BASE) == url
         parsed = ada_url.URL(url)
         assert parsed.protocol in {"http:", "https:"}
         assert not (parsed.hash or parsed.username or parsed.password)
-        assert site(url) == parsed.host
-        where = place(url)
+        assert url_host(url) == parsed.host
+        where = parse_origin(url)
         assert where.host == parsed.hostname
         assert where.port == int(parsed.port or {"http": 80, "https": 443}[where.scheme])
 
 
 @given(st.lists(HREFS, max_size=30))
 def test_followed_is_each_target_once_in_order(hrefs: list[str]) -> None:
-    got = followed(hrefs, BASE)
-    expected = [canonical(href, BASE) for href in hrefs if href and not href.startswith("#")]
+    got = resolve_links(hrefs, BASE)
+    expected = [canonical_url(href, BASE) for href in hrefs if href and not href.startswith("#")]
     assert got == list(dict.fromkeys(url for url in expected if url is not None))
 
 
 def test_a_page_of_very_many_links_is_cut() -> None:
-    assert len(followed((f"/{n}" for n in range(10 * PAGE_LINKS)), BASE)) == PAGE_LINKS
+    assert len(resolve_links((f"/{n}" for n in range(10 * PAGE_LINKS)), BASE)) == PAGE_LINKS
 
 
 def test_credentials() -> None:
-    assert credentials("http://user:pw@shop.test/") == ("user", "pw")
-    assert credentials("http://shop.test/") is None
-    assert credentials("nonsense") is None
+    assert url_credentials("http://user:pw@shop.test/") == ("user", "pw")
+    assert url_credentials("http://shop.test/") is None
+    assert url_credentials("nonsense") is None

@@ -34,13 +34,13 @@ class Visits:
 
     async def run(self) -> None:
         while self._frontier or self._frontier.is_open:
-            link: Link | None = self._frontier.take(lambda _: True)
+            link: Link | None = self._frontier.pop_link(lambda _: True)
             if link is None:
                 self._woken.clear()
                 await self._woken.wait()
                 continue
             await asyncio.sleep(SPENT_S)
-            self._frontier.ended(link, "read", 1)
+            self._frontier.note_ending(link, "read", 1)
 
 
 class Master:

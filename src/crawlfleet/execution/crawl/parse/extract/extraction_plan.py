@@ -189,15 +189,15 @@ class _Compiler:
             self._wrong(f"{at}.script", "is for a json container at the top: where in the page the JSON is")
         fields: list[Field] = []
         nested: list[Container] = []
-        for inner, spec in asked["fields"].items():
+        for inner, inner_spec in asked["fields"].items():
             self._fields += 1
-            here, into = f"{at}.fields.{inner}", f"{path}.{inner}"
-            if isinstance(spec, Mapping) and "fields" in spec:
-                if ("json" in spec) != is_json:
-                    self._wrong(here, "is inside of a container of the other kind (json)")
-                nested.append(self._container(inner, spec, into, here, level + 1))
+            inner_place, inner_path = f"{at}.fields.{inner}", f"{path}.{inner}"
+            if isinstance(inner_spec, Mapping) and "fields" in inner_spec:
+                if ("json" in inner_spec) != is_json:
+                    self._wrong(inner_place, "is inside of a container of the other kind (json)")
+                nested.append(self._container(inner, inner_spec, inner_path, inner_place, level + 1))
             else:
-                fields.append(self._field(inner, spec, into, here, is_json))
+                fields.append(self._field(inner, inner_spec, inner_path, inner_place, is_json))
         return Container(
             name,
             path,

@@ -53,8 +53,8 @@ def json_ld(tree: Tree) -> tuple[list[Thing], int]:
         broken += said is None and text.strip() not in ("", "null")
         for one in said if isinstance(said, list) else [said]:
             graph = one.get("@graph") if isinstance(one, Mapping) else None
-            things += [thing for thing in (graph if isinstance(graph, list) else [one]) if isinstance(thing, dict)]
-    return [storable(thing) for thing in things[:THINGS_MOST]], broken
+            things += [inner for inner in (graph if isinstance(graph, list) else [one]) if isinstance(inner, dict)]
+    return [storable(inner) for inner in things[:THINGS_MOST]], broken
 
 
 def microdata(tree: Tree, base: str) -> list[Thing]:

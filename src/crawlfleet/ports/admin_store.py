@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.principal import AuditEntry, Role, TokenRecord
-from crawlfleet.ports.idempotency import Claim
+from crawlfleet.ports.task_store import Claim
 
 
 class NewToken(NamedTuple):
@@ -36,8 +36,23 @@ class TokenAnswer(NamedTuple):
     """Whether an earlier request under the same idempotency key made the token."""
 
 
-class TokenStore(Protocol):
-    """Access to tokens."""
+class NewAuditEntry(NamedTuple):
+    """An entry that is to be added to the audit log."""
+
+    at: Instant
+    role: Role | None
+    name: str
+    token: int | None
+    node: NodeId | None
+    address: str
+    action: str
+    target: str
+    details: bytes
+    """Further details of the change, as JSON."""
+
+
+class AccessStore(Protocol):
+    """Access to tokens, to the nodes that secrets belong to, and to the audit log."""
 
     async def add_token(self, token: NewToken, now: Instant) -> TokenRecord: ...
 
@@ -72,24 +87,7 @@ class TokenStore(Protocol):
         """Revoke a token; doing it again changes nothing. Raises NotFound."""
         ...
 
-
-class NewAuditEntry(NamedTuple):
-    """An entry that is to be added to the audit log."""
-
-    at: Instant
-    role: Role | None
-    name: str
-    token: int | None
-    node: NodeId | None
-    address: str
-    action: str
-    target: str
-    details: bytes
-    """Further details of the change, as JSON."""
-
-
-class AuditStore(Protocol):
-    """Access to the audit log."""
+    async def node_by_secret(self, secret_hash: str) -> NodeId | None: ...
 
     async def note_change(self, entry: NewAuditEntry) -> None: ...
 
@@ -137,8 +135,22 @@ def schema_revision(schema: Mapping[str, Any]) -> int:
     return revision if 0 <= revision <= REVISION_MOST else 0
 
 
-class TypeStore(Protocol):
-    """Access to task types. A type whose schema changes gets the next version."""
+@dataclass(frozen=True, slots=True)
+class ClusterConfig:
+    """One version of a cluster's own configuration; a key that is not in `values` has its default."""
+
+    cluster: str
+    version: int
+    values: Mapping[str, Any]
+    changed_by: str = ""
+    changed_at: Instant | None = None
+
+
+class ConfigStore(Protocol):
+    """Access to task types, to the run-time configuration of clusters and to facts of the installation.
+
+    A type whose schema changes gets the next version.
+    """
 
     async def put_built_in_types(self, schemas: Mapping[str, Mapping[str, Any]], release: int, now: Instant) -> None:
         """Store the types of a master. From then on they belong to masters.
@@ -165,21 +177,6 @@ class TypeStore(Protocol):
     async def task_types(self) -> list[TypeRecord]:
         """Return the task types by name."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterConfig:
-    """One version of a cluster's own configuration; a key that is not in `values` has its default."""
-
-    cluster: str
-    version: int
-    values: Mapping[str, Any]
-    changed_by: str = ""
-    changed_at: Instant | None = None
-
-
-class ConfigStore(Protocol):
-    """Access to the run-time configuration of clusters and to facts of the installation."""
 
     async def installation(self) -> str:
         """Return the id of the whole installation: 32 hex digits, made at the first call."""

@@ -19,8 +19,11 @@ class LeaderRow(NamedTuple):
     """Number of heartbeats of the leader; a challenger watches whether it grows."""
 
 
-class Leadership(Protocol):
-    """Access to the leader row. Holder and challengers judge it by their own monotonic clocks, never by wall time."""
+class LeadershipStore(Protocol):
+    """Access to the leader row, and to the starts and id slots of masters.
+
+    Holder and challengers judge the row by their own monotonic clocks, never by wall time.
+    """
 
     async def leader(self) -> LeaderRow: ...
 
