@@ -25,7 +25,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from bench.peers.measured import Measured
 from crawlfleet.execution.crawl.fetch.connections import Connector
-from crawlfleet.execution.crawl.fetch.http_client import HttpClient, RequestOptions, PreparedOrigin
+from crawlfleet.execution.crawl.fetch.http_client import HttpClient, PreparedOrigin, RequestOptions
 from crawlfleet.execution.crawl.frontier.urls import origin_prefix
 
 AT_ONCE = 32

@@ -84,7 +84,9 @@ def refused_by_site(url: str, status: int, retry_after_s: float, block_product: 
     """What an answer of 4xx or 5xx means, or any with the page of a `wall`."""
     if block_product is not None:
         message = f"{url} answers {status} with a block ({block_product})"
-        return PageFailed("blocked", message, status=status, retry_after_s=retry_after_s, kind="blocked", block_product=block_product)
+        return PageFailed(
+            "blocked", message, status=status, retry_after_s=retry_after_s, kind="blocked", block_product=block_product
+        )
     error = "blocked" if status in BLOCKED else "http"
     is_client_error = 400 <= status < 500 and status not in PASSING and status not in BLOCKED
     permanent = is_client_error or status >= 600

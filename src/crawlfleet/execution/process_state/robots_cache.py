@@ -61,7 +61,9 @@ class RobotsCache:
     def is_good(self, entry: RobotsEntry) -> bool:
         return self._clock() < entry.good_until
 
-    def keep_rules(self, entry: RobotsEntry, rules: Protego | None, *, size_bytes: int = 0, cache_control: str = "") -> None:
+    def keep_rules(
+        self, entry: RobotsEntry, rules: Protego | None, *, size_bytes: int = 0, cache_control: str = ""
+    ) -> None:
         entry.rules, entry.failure = rules, None
         entry.good_until = self._clock() + _span_s(cache_control)
         self._bytes += size_bytes - entry.size_bytes

@@ -64,5 +64,7 @@ class BlockTracker:
     def describe_blocks(self) -> list[str]:
         """Return sentences about blocks and waits for people to read."""
         sentences = [f"{host} blocked {count} pages" for host, count in self.blocked_pages.most_common(5)]
-        sentences += [f"{host} asked to be left alone for {s} s, and was" for host, s in self._longest_wait_s.most_common(5)]
+        sentences += [
+            f"{host} asked to be left alone for {s} s, and was" for host, s in self._longest_wait_s.most_common(5)
+        ]
         return sentences + [f"{host} was left: it let nothing through any more" for host in sorted(self.given_up)[:5]]

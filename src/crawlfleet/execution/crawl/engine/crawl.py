@@ -72,7 +72,9 @@ class Crawl:
         )
         self._link_filter = LinkFilter(plan.follow_config, self._frontier, depth=plan.depth)
         self._canonical_links = (
-            CanonicalLinks(self._link_filter, self._frontier, self._fetch_page_facts) if plan.follow_config.obeys_canonical else None
+            CanonicalLinks(self._link_filter, self._frontier, self._fetch_page_facts)
+            if plan.follow_config.obeys_canonical
+            else None
         )
         # The directives for robots and the canonical URL of a page are parsed together with its links.
         self._reads_links = self._link_filter.follows_links or plan.obey_noindex or self._canonical_links is not None
@@ -110,7 +112,12 @@ class Crawl:
         """Number of failed pages per kind, which is finer than the class."""
         self.stopped_by: str | None = None
         self._log = CrawlLog(
-            plan, report, self._gate, self, count_items=lambda: collected_items.item_count, count_queued=lambda: len(self._frontier)
+            plan,
+            report,
+            self._gate,
+            self,
+            count_items=lambda: collected_items.item_count,
+            count_queued=lambda: len(self._frontier),
         )
 
     async def run(self) -> None:
@@ -177,7 +184,12 @@ class Crawl:
 
     def collect_notes(self) -> list[str]:
         same = self._canonical_links.describe_replacements() if self._canonical_links is not None else ()
-        return [*self._link_filter.describe_omissions(), *same, *self.blocks.describe_blocks(), *self._outages.describe_outages()]
+        return [
+            *self._link_filter.describe_omissions(),
+            *same,
+            *self.blocks.describe_blocks(),
+            *self._outages.describe_outages(),
+        ]
 
     async def _run_workers(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -286,7 +298,9 @@ class Crawl:
             self._skip_page(link, str(exc))
             ending = "skipped"
         except PageFailed as exc:
-            ending = None if await self._failed_pages.is_excused(link, exc) or self._schedule_retry(link, exc) else "failed"
+            ending = (
+                None if await self._failed_pages.is_excused(link, exc) or self._schedule_retry(link, exc) else "failed"
+            )
         finally:
             self._pacing.end_page(url_host(link.url))
             self._in_flight -= 1
@@ -302,7 +316,9 @@ class Crawl:
             await self._admit_request(link, url, hop)
 
         conditions = self._page_notes.request_conditions(link.url) if self._page_notes is not None else None
-        fetched = await self._fetcher.fetch(link.url, admit=admit_request, is_readable=self._content_type_filter(link), conditions=conditions)
+        fetched = await self._fetcher.fetch(
+            link.url, admit=admit_request, is_readable=self._content_type_filter(link), conditions=conditions
+        )
         self.blocks.note_page_read(fetched.url)
         self._outages.note_answer(fetched.url)
         if fetched.url != link.url:

@@ -92,7 +92,9 @@ class CrawlLog:
         if now - self._logged_at >= EVERY_S:
             self._logged_at = now
             rate = crawl.pages / max(0.001, now - self._began_at)
-            self._report.log(f"{self._format_counts()}, {self._count_queued():,} URLs queued, {rate:.3g} pages a second")
+            self._report.log(
+                f"{self._format_counts()}, {self._count_queued():,} URLs queued, {rate:.3g} pages a second"
+            )
 
     def log_end(self) -> None:
         crawl = self._crawl

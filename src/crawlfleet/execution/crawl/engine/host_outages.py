@@ -125,7 +125,9 @@ class HostOutages:
     def describe_outages(self) -> list[str]:
         """Return sentences about outages for people to read."""
         sentences = [f"{why}: {self._failed_counts[host]} pages failed by that" for host, why in self._lost.items()]
-        sentences += [f"{host} had not answered for {s:.0f} s when the crawl ended" for host, s in self._unfinished_waits.items()]
+        sentences += [
+            f"{host} had not answered for {s:.0f} s when the crawl ended" for host, s in self._unfinished_waits.items()
+        ]
         return sentences[:NOTED]
 
 

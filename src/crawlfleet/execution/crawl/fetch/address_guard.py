@@ -166,7 +166,9 @@ class AddressGuard:
                 continue
             if network is None and entry.name == name:
                 return True
-            if network is not None and any(spelling.version == network.version and spelling in network for spelling in spellings):
+            if network is not None and any(
+                spelling.version == network.version and spelling in network for spelling in spellings
+            ):
                 return True
         return False
 

@@ -111,7 +111,10 @@ class BodyDecoder:
         for name in names:
             if name not in _LAYERS:
                 raise PageFailed(
-                    "parse", f"{self._message_prefix}content encoding {name!r} was not asked for", permanent=True, kind="decode"
+                    "parse",
+                    f"{self._message_prefix}content encoding {name!r} was not asked for",
+                    permanent=True,
+                    kind="decode",
                 )
         if len(names) > MAX_LAYERS:
             raise PageFailed("parse", f"{self._message_prefix}packed {len(names)} times", permanent=True, kind="decode")
@@ -127,7 +130,9 @@ class BodyDecoder:
         try:
             yield from self._feed_layers(self._layers, data)
         except (zlib.error, brotli.error, zstandard.ZstdError) as exc:
-            raise PageFailed("parse", f"{self._message_prefix}the body cannot be unpacked: {exc}", kind="decode") from exc
+            raise PageFailed(
+                "parse", f"{self._message_prefix}the body cannot be unpacked: {exc}", kind="decode"
+            ) from exc
 
     def finish(self) -> None:
         """Raise PageFailed when the compressed body ended too early."""
@@ -141,7 +146,9 @@ class BodyDecoder:
         for part in layers[0].feed(data):
             self._between_bytes += len(part)
             if self._between_bytes > BETWEEN_BYTES:
-                raise PageFailed("parse", f"{self._message_prefix}unpacks to too much", permanent=True, kind="too_large")
+                raise PageFailed(
+                    "parse", f"{self._message_prefix}unpacks to too much", permanent=True, kind="too_large"
+                )
             if part:
                 yield from self._feed_layers(layers[1:], part)
 

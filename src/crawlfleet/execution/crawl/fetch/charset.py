@@ -127,7 +127,9 @@ def _guess_charset(body: bytes) -> str:
     if high < 8 or 4 * high < sum(byte in _LETTERS for byte in sample):
         # A few such bytes among many ASCII letters are accents of Western European languages.
         return "cp1252"
-    name = next((name for name, typical, min_share in _LIKELY if _typical_share(sample, name, typical) >= min_share), "cp1252")
+    name = next(
+        (name for name, typical, min_share in _LIKELY if _typical_share(sample, name, typical) >= min_share), "cp1252"
+    )
     return _MEANT.get(name, name)
 
 

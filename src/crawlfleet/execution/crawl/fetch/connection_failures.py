@@ -39,7 +39,9 @@ def failure_from_exception(url: str, exc: Exception, total_s: float) -> PageFail
     kind = next((kind for base, kind in _KINDS if isinstance(exc, base)), "protocol")
     # A certificate that is not valid now will not be valid in a minute.
     is_lasting = isinstance(exc, aiohttp.ClientConnectorCertificateError)
-    return PageFailed("network", f"{url}: {_describe_failure(kind, exc)}", permanent=is_lasting, kind=kind, failed_url=url)
+    return PageFailed(
+        "network", f"{url}: {_describe_failure(kind, exc)}", permanent=is_lasting, kind=kind, failed_url=url
+    )
 
 
 def _describe_failure(kind: str, exc: Exception) -> str:

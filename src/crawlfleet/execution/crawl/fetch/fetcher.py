@@ -23,8 +23,20 @@ from crawlfleet.execution.crawl.fetch.connections import Connector
 from crawlfleet.execution.crawl.fetch.cookies import CookieSession
 from crawlfleet.execution.crawl.fetch.header_profiles import HeaderSets
 from crawlfleet.execution.crawl.fetch.http_client import HttpClient, PreparedOrigin
-from crawlfleet.execution.crawl.fetch.proxy_requests import ProxyDown, ProxySelector, basic_credentials, make_request_options
-from crawlfleet.execution.crawl.fetch.responses import ResponseReader, Fetched, RecordPage, IsReadable, Redirect, is_text
+from crawlfleet.execution.crawl.fetch.proxy_requests import (
+    ProxyDown,
+    ProxySelector,
+    basic_credentials,
+    make_request_options,
+)
+from crawlfleet.execution.crawl.fetch.responses import (
+    Fetched,
+    IsReadable,
+    RecordPage,
+    Redirect,
+    ResponseReader,
+    is_text,
+)
 from crawlfleet.execution.crawl.frontier.urls import budget_host, origin_prefix, parse_origin
 from crawlfleet.execution.page_failures import BY_STATUS, PageFailed
 from crawlfleet.execution.process_state.proxy_pool import Proxy, ProxyRotation
@@ -158,7 +170,9 @@ class Fetcher:
             (url, sets_cookie), conditions = response, None
         raise PageFailed("http", f"{url}: more than {hops} redirects", permanent=True, kind="redirects")
 
-    async def _send_in_turn(self, url: str, turn: _Turn, max_bytes: int, is_readable: IsReadable | None) -> Fetched | Redirect:
+    async def _send_in_turn(
+        self, url: str, turn: _Turn, max_bytes: int, is_readable: IsReadable | None
+    ) -> Fetched | Redirect:
         while True:
             if self._meter is not None and not turn.is_paid:
                 # The page is taken before the request's turn: no request has to wait behind a crawl whose quota is used
@@ -191,7 +205,9 @@ class Fetcher:
             turn.is_paid = False
         turn.left_at = time.monotonic()
 
-    async def _send_request(self, url: str, turn: _Turn, max_bytes: int, is_readable: IsReadable | None) -> Fetched | Redirect:
+    async def _send_request(
+        self, url: str, turn: _Turn, max_bytes: int, is_readable: IsReadable | None
+    ) -> Fetched | Redirect:
         """Send one request and return the page, or the redirect."""
         assert self._client is not None, "used as a context manager"
         began_at = time.monotonic()
@@ -207,7 +223,9 @@ class Fetcher:
                 answered(figures, response.status, time.monotonic() - turn.left_at)
                 if self._proxy_selector is not None and proxy is not None:
                     self._proxy_selector.note_answer(proxy, response.status, time.monotonic() - began_at)
-                return await self._response_reader.read_response(url, response, max_bytes, began_at, is_readable, figures)
+                return await self._response_reader.read_response(
+                    url, response, max_bytes, began_at, is_readable, figures
+                )
             finally:
                 response.release()
         except FAILURES as exc:

@@ -156,7 +156,9 @@ class HeaderSets:
         return headers
 
 
-def _merge_headers(profile: Mapping[str, str], user_agent: str, own: Mapping[str, str], *, is_named: bool) -> dict[str, str]:
+def _merge_headers(
+    profile: Mapping[str, str], user_agent: str, own: Mapping[str, str], *, is_named: bool
+) -> dict[str, str]:
     merged = dict(profile)
     if is_named or "User-Agent" not in merged:
         merged["User-Agent"] = user_agent

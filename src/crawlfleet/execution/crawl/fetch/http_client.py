@@ -1,8 +1,9 @@
 """The HTTP client sends requests to sites over connections that aiohttp makes and keeps, without its session.
 
-A crawl sends thousands of almost equal requests. What all pages of an origin have in common is made once (a `PreparedOrigin`); a
-request is then its path between two pieces of bytes. The session would make all of it anew for every page, which takes
-longer than to send it. For a site with cookies, or a request with conditions, the headers are made per request.
+A crawl sends thousands of almost equal requests. What all pages of an origin have in common is made once (a
+`PreparedOrigin`); a request is then its path between two pieces of bytes. The session would make all of it anew for
+every page, which takes longer than to send it. For a site with cookies, or a request with conditions, the headers are
+made per request.
 
 A request is bounded in time as a whole, from the connection to the last byte of the answer: a body that sends a byte a
 second never runs into a limit per read.
@@ -124,16 +125,22 @@ class HttpClient:
         request = self._make_request(start, options)
         proxy = options.proxy
         is_absolute = proxy is not None and not request.is_ssl()
-        return PreparedOrigin(start, options, request, request.connection_key, _encode_tail(request.headers), is_absolute)
+        return PreparedOrigin(
+            start, options, request, request.connection_key, _encode_tail(request.headers), is_absolute
+        )
 
-    async def get(self, prepared: PreparedOrigin, url: str, conditions: Mapping[str, str], await_departure: AwaitDeparture) -> SiteResponse:
+    async def get(
+        self, prepared: PreparedOrigin, url: str, conditions: Mapping[str, str], await_departure: AwaitDeparture
+    ) -> SiteResponse:
         """Return the answer once its head has arrived. Raises as aiohttp does, TimeoutError when it takes too long."""
         target = url if prepared.is_absolute else url[len(prepared.start) :] or "/"
         if not url.startswith(prepared.start) or not _TARGET.fullmatch(target):
             raise aiohttp.InvalidURL(url)
         request_headers, tail = prepared.request.headers, prepared.tail
         if conditions or self._cookies:
-            request_headers = self._make_request(url, prepared.options, conditions, self._cookies.cookies_for(url)).headers
+            request_headers = self._make_request(
+                url, prepared.options, conditions, self._cookies.cookies_for(url)
+            ).headers
             tail = _encode_tail(request_headers)
         request = b"GET %b%b" % (target.encode("ascii"), tail)
         ends_at = self._loop.time() + self._total_s
@@ -143,16 +150,29 @@ class HttpClient:
             raise
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError):
             # The site may have closed a kept connection at the same time (RFC 9112, 9.3.1).
-            response = await self._send_request(prepared, request, request_headers, await_departure, ends_at, is_again=True)
+            response = await self._send_request(
+                prepared, request, request_headers, await_departure, ends_at, is_again=True
+            )
         if "Set-Cookie" in response.headers:
             self._cookies.add_response_cookies(url, response.headers.getall("Set-Cookie"))
         return response
 
     async def _send_request(
-        self, prepared: PreparedOrigin, request: bytes, request_headers: CIMultiDict[str], await_departure: AwaitDeparture, ends_at: float, *, is_again: bool = False
+        self,
+        prepared: PreparedOrigin,
+        request: bytes,
+        request_headers: CIMultiDict[str],
+        await_departure: AwaitDeparture,
+        ends_at: float,
+        *,
+        is_again: bool = False,
     ) -> SiteResponse:
         # A proxy requires the client to identify itself on a connection that was kept as well.
-        kept_connection = await self._connector.get_kept_connection(prepared.key) if prepared.options.proxy is None and not is_again else None
+        kept_connection = (
+            await self._connector.get_kept_connection(prepared.key)
+            if prepared.options.proxy is None and not is_again
+            else None
+        )
         connection = kept_connection or await self._open_connection(prepared, ends_at)
         try:
             await await_departure()

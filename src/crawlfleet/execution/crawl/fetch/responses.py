@@ -140,7 +140,9 @@ class ResponseReader:
         self._gate.record_answer(budget_host(url), response.status, wait_s)
         block_product = None
         if response.status in SUSPECT:
-            block_product = detect_block_product(response.status, response.headers, await self._read_beginning(url, response, figures))
+            block_product = detect_block_product(
+                response.status, response.headers, await self._read_beginning(url, response, figures)
+            )
         failure = refused_by_site(url, response.status, wait_s, block_product)
         if failure.is_block_page:
             self._gate.record_block(budget_host(url))
@@ -154,7 +156,9 @@ class ResponseReader:
         except (TimeoutError, aiohttp.ClientError, OSError, PageFailed):
             return b""
 
-    async def _read_body(self, url: str, response: SiteResponse, max_bytes: int, figures: list[int], *, may_cut: bool) -> bytes:
+    async def _read_body(
+        self, url: str, response: SiteResponse, max_bytes: int, figures: list[int], *, may_cut: bool
+    ) -> bytes:
         headers = response.headers
         if (response.content_length or 0) > max_bytes and not may_cut:
             raise _too_large(url, max_bytes)
@@ -198,7 +202,9 @@ def _too_large(url: str, max_bytes: int) -> PageFailed:
 def _parse_redirect(url: str, response: SiteResponse) -> Redirect:
     target = canonical_url(response.headers.get("Location", ""), url) if "Location" in response.headers else None
     if target is None:
-        raise PageFailed("http", f"{url}: redirects to no page", permanent=True, status=response.status, kind="redirects")
+        raise PageFailed(
+            "http", f"{url}: redirects to no page", permanent=True, status=response.status, kind="redirects"
+        )
     sent_names = {pair.partition("=")[0].strip() for pair in response.request_headers.get("Cookie", "").split(";")}
     return Redirect(target, not response.cookie_names() <= sent_names)
 

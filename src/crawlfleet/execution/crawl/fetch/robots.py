@@ -96,7 +96,11 @@ class Robots:
         entry = await self._load_entry(url)
         if entry.failure is not None and entry.failure.kind in UNREACHED:
             raise PageFailed(entry.failure.error, str(entry.failure), kind=entry.failure.kind)
-        urls = (canonical_url(sitemap_url, url) for sitemap_url in islice(entry.rules.sitemaps, SITEMAPS)) if entry.rules else ()
+        urls = (
+            (canonical_url(sitemap_url, url) for sitemap_url in islice(entry.rules.sitemaps, SITEMAPS))
+            if entry.rules
+            else ()
+        )
         return [sitemap_url for sitemap_url in urls if sitemap_url is not None]
 
     async def _load_entry(self, url: str) -> RobotsEntry:

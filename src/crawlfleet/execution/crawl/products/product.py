@@ -21,11 +21,11 @@ from crawlfleet.execution.crawl.parse.extract.dom import tidy
 from crawlfleet.execution.crawl.parse.extract.values import absolute
 from crawlfleet.execution.crawl.products.product_offers import (
     OfferSummary,
+    first_text,
     normalise_availability,
     normalise_currency,
-    first_text,
-    summarise_offers,
     parse_price,
+    summarise_offers,
 )
 from crawlfleet.model import product as model
 from crawlfleet.model.product import Product
@@ -210,7 +210,10 @@ def _read_entity(source: str, entity: Mapping[str, Any], base: str) -> SourceDat
     if not ids["product_id"]:
         ids["product_id"] = first_text(entity.get("productGroupID"))
     attributes: dict[str, Any] = {name: first_text(entity.get(name))[:TEXT_CHARS] for name in _TEXTS}
-    attributes |= {"brand": first_text(entity.get("brand"))[:TEXT_CHARS], "images": _image_urls(entity.get("image"), base)}
+    attributes |= {
+        "brand": first_text(entity.get("brand"))[:TEXT_CHARS],
+        "images": _image_urls(entity.get("image"), base),
+    }
     attributes |= _read_rating(entity.get("aggregateRating"))
     return SourceData(
         source,

@@ -131,6 +131,8 @@ def first_text(value: Any, depth: int = _DEPTH) -> str:
             return next((text for inner in value[:20] if (text := first_text(inner, depth - 1))), "")
         case Mapping():
             named = (value.get(name) for name in ("@value", "name", "@id", "url"))
-            return next((text for inner in named if isinstance(inner, str | int | float) and (text := first_text(inner))), "")
+            return next(
+                (text for inner in named if isinstance(inner, str | int | float) and (text := first_text(inner))), ""
+            )
         case _:
             return ""

@@ -17,7 +17,9 @@ _DEFAULTS: Mapping[str, Mapping[str, str]] = {"price": {"type": "price"}, "image
 def extraction_parameters(selectors: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the extraction parameters: structured data always, the task's selectors as fields of one container."""
     parameters: dict[str, Any] = {"page": ["structured", "metadata"]}
-    fields = {name: _complete_field(name, selector) for name, selector in (selectors or {}).items() if name != CONTAINER}
+    fields = {
+        name: _complete_field(name, selector) for name, selector in (selectors or {}).items() if name != CONTAINER
+    }
     if fields:
         container = {"container": selectors[CONTAINER]} if selectors and CONTAINER in selectors else {}
         parameters["extract"] = {CONTAINER: {**container, "fields": fields}}

@@ -89,7 +89,11 @@ class PageNotes:
         """Note a page that was read, and return whether its items are to be kept."""
         earlier = None if self._earlier is None else self._earlier.pages.get(fetched.url)
         if fetched.status == 304 and earlier is not None:
-            hashed, etag, modified = earlier.hash, fetched.etag or earlier.etag, fetched.last_modified or earlier.last_modified
+            hashed, etag, modified = (
+                earlier.hash,
+                fetched.etag or earlier.etag,
+                fetched.last_modified or earlier.last_modified,
+            )
         else:
             hashed = blake2b(fetched.body, digest_size=16).hexdigest()
             etag, modified = fetched.etag[:_CHARS], fetched.last_modified[:_CHARS]

@@ -130,7 +130,9 @@ class Archive:
 
 
 def _response_head(exchange: HttpExchange, length: int) -> bytes:
-    fields = [(f"X-Crawler-{name}" if name.lower() in _RENAMED else name, value) for name, value in exchange.response_headers]
+    fields = [
+        (f"X-Crawler-{name}" if name.lower() in _RENAMED else name, value) for name, value in exchange.response_headers
+    ]
     fields.append(("Content-Length", str(length)))
     return line(f"HTTP/1.1 {exchange.status} {exchange.reason}") + header_lines(fields) + b"\r\n"
 

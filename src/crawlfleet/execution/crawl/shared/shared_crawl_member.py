@@ -12,7 +12,7 @@ import msgspec
 
 from crawlfleet.execution.crawl.engine.collected_items import Emit
 from crawlfleet.execution.crawl.engine.crawl import Crawl, first_exception
-from crawlfleet.execution.crawl.shared.shared_frontier import UrlBatch, SharedFrontier
+from crawlfleet.execution.crawl.shared.shared_frontier import SharedFrontier, UrlBatch
 from crawlfleet.execution.crawl.shared.shared_page_notes import SharedPageNotes, make_gone_note
 from crawlfleet.execution.sdk import MasterLink
 from crawlfleet.model.crawl import CrawlUrl, UrlFlag
@@ -78,7 +78,9 @@ class CrawlMember:
             case "chunk" if down.urls and down.urls[0].flags & UrlFlag.CLOSING:
                 await self._handle_closing_url(down.number, down.urls[0])
             case "chunk":
-                self._crawl.add_member_urls(crawl_url.url for crawl_url in down.urls if not crawl_url.flags & UrlFlag.SITEMAP)
+                self._crawl.add_member_urls(
+                    crawl_url.url for crawl_url in down.urls if not crawl_url.flags & UrlFlag.SITEMAP
+                )
                 frontier.load_batch(down.number, down.urls)
                 self._crawl.wake()
                 if not down.has_more:

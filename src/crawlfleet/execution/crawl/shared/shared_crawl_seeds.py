@@ -86,5 +86,10 @@ def crawl_url_from_link(link: Link) -> CrawlUrl:
 def link_from_crawl_url(crawl_url: CrawlUrl) -> Link:
     flags = UrlFlag(crawl_url.flags)
     return Link(
-        crawl_url.url, crawl_url.depth, UrlFlag.START in flags, crawl_url.tries, tuple(crawl_url.via), is_sitemap=UrlFlag.SITEMAP in flags
+        crawl_url.url,
+        crawl_url.depth,
+        UrlFlag.START in flags,
+        crawl_url.tries,
+        tuple(crawl_url.via),
+        is_sitemap=UrlFlag.SITEMAP in flags,
     )

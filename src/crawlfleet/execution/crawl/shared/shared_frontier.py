@@ -17,7 +17,7 @@ from crawlfleet.execution.crawl.frontier.frontier import Ending, Frontier, Link,
 from crawlfleet.execution.crawl.parse.extract import field_counts
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import ExtractionPlan
 from crawlfleet.execution.crawl.parse.page_parser import PageFacts
-from crawlfleet.execution.crawl.shared.shared_crawl_seeds import link_from_crawl_url, crawl_url_from_link
+from crawlfleet.execution.crawl.shared.shared_crawl_seeds import crawl_url_from_link, link_from_crawl_url
 from crawlfleet.model.crawl import CrawlUrl
 from crawlfleet.wire.crawl import ReportBody
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from crawlfleet.execution.crawl.frontier.frontier import Link
-from crawlfleet.execution.crawl.record.page_notes import GONE, MARK, EarlierNotes, PageNotes, EarlierNote
+from crawlfleet.execution.crawl.record.page_notes import GONE, MARK, EarlierNote, EarlierNotes, PageNotes
 from crawlfleet.execution.crawl.shared.shared_frontier import SharedFrontier
 
 OWN = "own"

@@ -34,7 +34,9 @@ class Asked:
         self.urls: list[str] = []
         self.lines: list[str] = []
         self.wakes = 0
-        self.outages = HostOutages(self.ask, lambda line, _level: self.lines.append(line), lambda: running_loop().time())
+        self.outages = HostOutages(
+            self.ask, lambda line, _level: self.lines.append(line), lambda: running_loop().time()
+        )
         self.outages.add_crawl(self._wake)
 
     def is_up(self) -> bool:

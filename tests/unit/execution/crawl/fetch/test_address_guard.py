@@ -13,7 +13,13 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.fetch.address_guard import REFUSED, AddressGuard, AddressRefused, parse_allowed_entry, refusal_reason
+from crawlfleet.execution.crawl.fetch.address_guard import (
+    REFUSED,
+    AddressGuard,
+    AddressRefused,
+    parse_allowed_entry,
+    refusal_reason,
+)
 from crawlfleet.execution.crawl.frontier.urls import canonical_url
 from crawlfleet.execution.page_failures import PageFailed
 from tests.unit.execution.crawl.crawl_kit import fetcher, site

@@ -9,7 +9,7 @@ from multidict import CIMultiDict
 
 from crawlfleet.execution.budget.host_gate import OpenGate
 from crawlfleet.execution.crawl.engine import crawl as crawling
-from crawlfleet.execution.crawl.engine.block_tracker import MAX_REFUSALS, KNOWN_BLOCK_WEIGHT, BlockTracker
+from crawlfleet.execution.crawl.engine.block_tracker import KNOWN_BLOCK_WEIGHT, MAX_REFUSALS, BlockTracker
 from crawlfleet.execution.crawl.fetch.block_detection import LOOK_AT_BYTES, detect_block_product
 from crawlfleet.execution.crawl.fetch.file_signatures import file_kind
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
@@ -170,7 +170,9 @@ async def test_a_crawl_that_stands_still_for_a_host_says_so(monkeypatch: pytest.
 
 def test_each_wait_for_a_host_is_told_once() -> None:
     blocks = BlockTracker(OpenGate())
-    assert blocks.note_wait("a.test", 3_600, 100.0) == "a.test asks to be left alone: the crawl waits for another 3600 s"
+    assert (
+        blocks.note_wait("a.test", 3_600, 100.0) == "a.test asks to be left alone: the crawl waits for another 3600 s"
+    )
     assert blocks.note_wait("a.test", 3_590, 110.0) is None
     assert blocks.note_wait("b.test", 9, 110.0) is not None
     assert blocks.note_wait("a.test", 20, 4_000.0) is not None

@@ -13,7 +13,13 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.fetch.body_decoder import BETWEEN_BYTES, MAX_LAYERS, MAX_MEMBERS, STEP_BYTES, BodyDecoder
+from crawlfleet.execution.crawl.fetch.body_decoder import (
+    BETWEEN_BYTES,
+    MAX_LAYERS,
+    MAX_MEMBERS,
+    STEP_BYTES,
+    BodyDecoder,
+)
 from crawlfleet.execution.page_failures import PageFailed
 
 PACK: dict[str, Callable[[bytes], bytes]] = {

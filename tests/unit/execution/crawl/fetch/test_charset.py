@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.fetch.charset import resolve_charset, decode_page
+from crawlfleet.execution.crawl.fetch.charset import decode_page, resolve_charset
 from testkit.site.nasty.charsets import CASES, Case
 
 CHINESE = "分布式爬虫集群管理系统，商品价格一百元"

@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import plan_of
 from crawlfleet.execution.crawl.parse.page_parser import PageJob, read
 from crawlfleet.execution.crawl.products.product import ProductPage, extract_product, shop_name
-from crawlfleet.execution.crawl.products.product_offers import normalise_amount, normalise_availability, first_text, parse_price
+from crawlfleet.execution.crawl.products.product_offers import (
+    first_text,
+    normalise_amount,
+    normalise_availability,
+    parse_price,
+)
 from crawlfleet.execution.crawl.products.product_plan import extraction_parameters, make_product_page, selector_problems
 from crawlfleet.model.product import Product, content_hash, key_of
 from crawlfleet.wire.products import body_of, products_in
@@ -329,7 +334,9 @@ _JSON = st.recursive(
 def test_whatever_a_page_says_is_read(said: Any) -> None:
     first_text(said)
     thing = said if isinstance(said, dict) else {"offers": said, "name": said, "image": said, "aggregateRating": said}
-    found = extract_product(ProductPage("http://shop.test/p", {"json_ld": [{**thing, "@type": "Product"}], "open_graph": {}}))
+    found = extract_product(
+        ProductPage("http://shop.test/p", {"json_ld": [{**thing, "@type": "Product"}], "open_graph": {}})
+    )
     if found is not None:
         assert found.title
         assert len(content_hash(found)) == 32

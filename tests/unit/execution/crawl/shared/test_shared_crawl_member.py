@@ -29,7 +29,7 @@ class Visits:
     def wake(self) -> None:
         self._woken.set()
 
-    def expect(self, urls: Iterable[str]) -> None:
+    def add_member_urls(self, urls: Iterable[str]) -> None:
         pass
 
     async def run(self) -> None:
