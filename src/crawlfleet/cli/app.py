@@ -179,7 +179,7 @@ def _print_version(is_wanted: bool) -> None:
 
 
 @app.callback()
-def root(
+def root_command(
     version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and leave."),

@@ -62,31 +62,33 @@ class Call:
 
         file = os.environ.get("CRAWLFLEET_CONFIG")
         settings = load(ClientSettings, Path(file) if file else None, os.environ, self._flags).settings
-        found = find_endpoint(settings.url, settings.token, settings.data_dir)
-        return Client(found.url, found.token, ca_file=settings.ca_file)
+        endpoint = find_endpoint(settings.url, settings.token, settings.data_dir)
+        return Client(endpoint.url, endpoint.token, ca_file=settings.ca_file)
 
     def close(self) -> None:
         if "client" in self.__dict__:
             self.client.close()
 
 
-def command(app: typer.Typer, name: str, *examples: str, **options: Any) -> Callable[[Command], Command]:
+def local_command(app: typer.Typer, name: str, *examples: str, **options: Any) -> Callable[[Command], Command]:
     """A command that needs no master. It takes `json` itself."""
 
-    def declare(function: Command) -> Command:
-        _register(app, name, function, function.__doc__ or "", examples, options)
+    def register_function(function: Command) -> Command:
+        _register_command(app, name, function, function.__doc__ or "", examples, options)
         return function
 
-    return declare
+    return register_function
 
 
 def api_command(app: typer.Typer, name: str, *examples: str, **options: Any) -> Callable[[Command], Command]:
     """A command that calls a master: the function gets a `Call` first, and is spared the common options."""
 
-    def declare(function: Command) -> Command:
+    def register_function(function: Command) -> Command:
         signature = inspect.signature(function, eval_str=True)
 
-        def run(json: bool, url: object, token: object, data_dir: object, ca_file: object, **given: Any) -> None:
+        def run_command(
+            json: bool, url: object, token: object, data_dir: object, ca_file: object, **given: Any
+        ) -> None:
             flags = {"--url": url, "--token": token, "--data-dir": data_dir, "--ca-file": ca_file}
             call = Call(Output(is_json=json), flags)
             try:
@@ -99,16 +101,16 @@ def api_command(app: typer.Typer, name: str, *examples: str, **options: Any) -> 
         common = [inspect.Parameter(key, keyword, default=None, annotation=kind) for key, kind in _COMMON.items()]
         as_json = inspect.Parameter("json", keyword, default=False, annotation=JsonOption)
         parameters = [*(part.replace(kind=keyword) for part in own), as_json, *common]
-        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {part.name: part.annotation for part in parameters}
-        run.__name__ = function.__name__
-        _register(app, name, run, function.__doc__ or "", examples, options)
+        run_command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run_command.__annotations__ = {part.name: part.annotation for part in parameters}
+        run_command.__name__ = function.__name__
+        _register_command(app, name, run_command, function.__doc__ or "", examples, options)
         return function
 
-    return declare
+    return register_function
 
 
-def _register(
+def _register_command(
     app: typer.Typer, name: str, function: Command, about: str, examples: tuple[str, ...], options: dict[str, Any]
 ) -> None:
     app.command(name, help=with_examples(about, *examples), **options)(function)

@@ -48,46 +48,46 @@ class RootGroup(TyperGroup):
         try:
             return super().make_context(*args, **more)
         except _UsageError as exc:
-            raise _told_usage(exc) from exc
+            raise _report_usage_error(exc) from exc
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except CrawlfleetError as exc:
-            tell(exc)
-            raise typer.Exit(exit_code_of(exc)) from exc
+            print_error(exc)
+            raise typer.Exit(exit_code_for(exc)) from exc
         except _UsageError as exc:
-            raise _told_usage(exc) from exc
+            raise _report_usage_error(exc) from exc
 
 
-def _told_usage(exc: Any) -> Exception:
+def _report_usage_error(exc: Any) -> Exception:
     """A wrong command or option, in the form of every other error; a command without any shows its help."""
     if type(exc).__name__ == "NoArgsIsHelpError":
         return cast(Exception, exc)
-    talk(f"error: {usage_message(exc.format_message())}")
+    print_to_stderr(f"error: {usage_message(exc.format_message())}")
     path = exc.ctx.command_path if exc.ctx is not None else "crawlfleet"
-    talk(f"hint: {path} --help")
+    print_to_stderr(f"hint: {path} --help")
     return typer.Exit(ExitCode.USAGE)
 
 
-def tell(exc: CrawlfleetError) -> None:
-    talk(f"error: {exc}")
+def print_error(exc: CrawlfleetError) -> None:
+    print_to_stderr(f"error: {exc}")
     # A master's hints are for those who speak HTTP.
-    own = _HINTS.get(getattr(exc, "error_code", exc.code)) or _meant(str(exc))
-    if hint := own or getattr(exc, "hint", None):
-        talk(f"hint: {hint}")
+    own_hint = _HINTS.get(getattr(exc, "error_code", exc.code)) or _hint_from_detail(str(exc))
+    if hint := own_hint or getattr(exc, "hint", None):
+        print_to_stderr(f"hint: {hint}")
 
 
-def _meant(said: str) -> str | None:
+def _hint_from_detail(detail: str) -> str | None:
     """Ids are easily given to the wrong command: a crawl over many nodes and a flow are groups."""
-    if found := re.match(r"no (?:task|group) '((task|group)-[0-9a-f]{16})'$", said):
-        return f"it is the id of a {found[2]}: crawlfleet {found[2]} --help"
-    if found := re.match(r"no (task|group|flow|schedule|node|cluster|token|product) \S+$", said):
-        return f"crawlfleet {found[1]} list shows those there are"
+    if matched := re.match(r"no (?:task|group) '((task|group)-[0-9a-f]{16})'$", detail):
+        return f"it is the id of a {matched[2]}: crawlfleet {matched[2]} --help"
+    if matched := re.match(r"no (task|group|flow|schedule|node|cluster|token|product) \S+$", detail):
+        return f"crawlfleet {matched[1]} list shows those there are"
     return None
 
 
-def exit_code_of(exc: CrawlfleetError) -> ExitCode:
+def exit_code_for(exc: CrawlfleetError) -> ExitCode:
     if isinstance(exc, Complaint):
         return exc.exit_code
     if isinstance(exc, ConfigError):
@@ -97,7 +97,7 @@ def exit_code_of(exc: CrawlfleetError) -> ExitCode:
     return ExitCode.FAILURE
 
 
-def talk(text: str) -> None:
+def print_to_stderr(text: str) -> None:
     """To the person, not to the program that reads standard output. A terminal gets lines broken between words."""
     width = terminal_width(sys.stderr)
     lines = [line for part in escape_controls(text).split("\n") for line in wrap_words(part, width)]

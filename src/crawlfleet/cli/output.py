@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from crawlfleet.cli.exit_codes import talk, terminal_width
+from crawlfleet.cli.exit_codes import print_to_stderr, terminal_width
 from crawlfleet.cli.table_layout import GAP, PROSE_LEAST, lay_out, row_lines, wrap_words
 from crawlfleet.observe.terminal_text import escape_controls, json_text
 
@@ -44,38 +44,38 @@ class Output:
     def __init__(self, *, is_json: bool) -> None:
         self.is_json = is_json
 
-    def json(self, value: object) -> None:
+    def print_json(self, value: object) -> None:
         """On one line for programs, over several for people."""
         indent = 2 if sys.stdout.isatty() else None
-        sys.stdout.write(json_text(plain(value), indent=indent) + "\n")
+        sys.stdout.write(json_text(to_builtins(value), indent=indent) + "\n")
 
-    def json_line(self, value: object) -> None:
-        """One of many: written at once, for whoever reads along."""
-        sys.stdout.write(json_text(plain(value)) + "\n")
+    def print_json_line(self, value: object) -> None:
+        """Write one object of many at once, for a program that reads along."""
+        sys.stdout.write(json_text(to_builtins(value)) + "\n")
         sys.stdout.flush()
 
-    def text(self, text: str) -> None:
+    def print_text(self, text: str) -> None:
         sys.stdout.write(f"{escape_controls(text)}\n")
 
-    def sentence(self, text: str) -> None:
+    def print_sentence(self, text: str) -> None:
         """A terminal gets it in lines that are broken between words, a pipe in one."""
         for line in wrap_words(text, terminal_width(sys.stdout)):
-            self.text(line)
+            self.print_text(line)
 
-    def note(self, text: str) -> None:
-        talk(text)
+    def print_note(self, text: str) -> None:
+        print_to_stderr(text)
 
-    def answer(self, whole: object, text: str) -> None:
+    def print_answer(self, value: object, text: str) -> None:
         """All of it for a program, a line of it for a person."""
         if self.is_json:
-            self.json(whole)
+            self.print_json(value)
         else:
-            self.sentence(text)
+            self.print_sentence(text)
 
-    def listing(
+    def print_listing(
         self,
         name: str,
-        things: Sequence[T],
+        records: Sequence[T],
         columns: Sequence[str],
         row: Callable[[T], Sequence[object]],
         *,
@@ -85,11 +85,11 @@ class Output:
     ) -> None:
         """All of them under a name for a program, a table of them for a person."""
         if self.is_json:
-            self.json({name: things})
+            self.print_json({name: records})
         else:
-            self.table(columns, map(row, things), empty=empty, prose=prose, drop=drop)
+            self.print_table(columns, map(row, records), empty=empty, prose=prose, drop=drop)
 
-    def table(
+    def print_table(
         self,
         columns: Sequence[str],
         rows: Iterable[Sequence[object]],
@@ -103,39 +103,41 @@ class Output:
         from rich.text import Text
 
         # An item of results may be a value among objects: it stands in the first column.
-        cells = [[*map(_cell, row), *[""] * (len(columns) - len(row))] for row in rows]
+        cells = [[*map(_cell_text, row), *[""] * (len(columns) - len(row))] for row in rows]
         if not cells:
-            self.note(f"{empty}.")
+            self.print_note(f"{empty}.")
             return
         layout = lay_out(columns, cells, terminal_width(sys.stdout), prose=prose, drop=drop)
         wraps_last = columns[layout.columns[-1]] in prose
-        self._line(
+        self._print_line(
             Text(
-                _joined(row_lines([columns[at] for at in layout.columns], layout.widths, wraps_last=False)[0]),
+                _join_parts(
+                    row_lines([columns[index] for index in layout.columns], layout.widths, wraps_last=False)[0]
+                ),
                 style="bold",
             )
         )
         for row in cells:
-            chosen = [row[at] for at in layout.columns]
+            chosen = [row[index] for index in layout.columns]
             for line in row_lines(chosen, layout.widths, wraps_last=wraps_last):
-                self._line(Text.assemble(*((part, COLOURS.get(part.strip(), "")) for part in line)))
+                self._print_line(Text.assemble(*((part, COLOURS.get(part.strip(), "")) for part in line)))
         if layout.dropped:
-            self.note(f"(no room for {', '.join(layout.dropped)}; a wider terminal or --json shows all)")
+            self.print_note(f"(no room for {', '.join(layout.dropped)}; a wider terminal or --json shows all)")
 
-    def _line(self, line: Text) -> None:
+    def _print_line(self, line: Text) -> None:
         line.rstrip()
         self.stdout.print(line, soft_wrap=True)
 
-    def record(self, fields: Mapping[str, object]) -> None:
+    def print_record(self, fields: Mapping[str, object]) -> None:
         """One thing: a line per field that has a value."""
-        shown_fields = {name: shown(value) for name, value in fields.items() if value not in (None, "", [], {})}
+        shown_fields = {name: display_text(value) for name, value in fields.items() if value not in (None, "", [], {})}
         width = max(map(len, shown_fields), default=0)
         columns = terminal_width(sys.stdout)
         for name, value in shown_fields.items():
-            room = None if columns is None else max(PROSE_LEAST, columns - width - GAP)
+            value_width = None if columns is None else max(PROSE_LEAST, columns - width - GAP)
             # Indented: a line inside a value must not look like a field.
-            lines = [line for part in seconds(value).split("\n") for line in wrap_words(part, room)]
-            self.text(f"{name:<{width}}  " + f"\n{'':<{width + GAP}}".join(lines))
+            lines = [line for part in trim_instants(value).split("\n") for line in wrap_words(part, value_width)]
+            self.print_text(f"{name:<{width}}  " + f"\n{'':<{width + GAP}}".join(lines))
 
     @cached_property
     def stdout(self) -> Console:
@@ -149,7 +151,7 @@ class Output:
 
         return Console(stderr=True, highlight=False)
 
-    def bar(self) -> Progress:
+    def progress_bar(self) -> Progress:
         """On standard error; where that is no terminal the bar is silent and only its end is printed."""
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
         from rich.table import Column
@@ -167,7 +169,7 @@ class Output:
         )
 
 
-def shown(value: object) -> str:
+def display_text(value: object) -> str:
     """A value for people, harmless for a terminal."""
     match value:
         case None:
@@ -179,27 +181,27 @@ def shown(value: object) -> str:
         case float():
             return f"{value:g}" if abs(value) < 1e6 else f"{value:,.0f}"
         case Mapping() | list() | tuple():
-            return json_text(plain(value)) if value else ""
+            return json_text(to_builtins(value)) if value else ""
         case datetime():
             return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         case _:
             return escape_controls(str(value))
 
 
-def _cell(value: object) -> str:
-    return " ".join(shown(value).splitlines())
+def _cell_text(value: object) -> str:
+    return " ".join(display_text(value).splitlines())
 
 
-def _joined(parts: Sequence[str]) -> str:
+def _join_parts(parts: Sequence[str]) -> str:
     return "".join(parts)
 
 
-def seconds(text: str) -> str:
+def trim_instants(text: str) -> str:
     """Instants in a text to the second, as `shown` has them."""
     return _INSTANT.sub(r"\1Z", text)
 
 
-def plain(value: object) -> Any:
+def to_builtins(value: object) -> Any:
     """JSON of whatever a client answers with."""
     import msgspec
 

@@ -33,72 +33,72 @@ def lay_out(
     Columns without any value are left out first, then those in `drop` in its order, then from the right; the first
     column always stays. Columns in `prose` share what is left.
     """
-    cells = [[row[at] for row in rows] for at in range(len(titles))]
-    natural = [max(map(cell_width, [title, *cells[at]])) for at, title in enumerate(titles)]
+    cells = [[row[index] for row in rows] for index in range(len(titles))]
+    natural = [max(map(cell_width, [title, *cells[index]])) for index, title in enumerate(titles)]
     shown = list(range(len(titles)))
     if width is None:
         return Layout(shown, natural, [])
     least = [
-        min(natural[at], max(PROSE_LEAST, cell_width(title))) if title in prose else natural[at]
-        for at, title in enumerate(titles)
+        min(natural[index], max(PROSE_LEAST, cell_width(title))) if title in prose else natural[index]
+        for index, title in enumerate(titles)
     ]
     dropped: list[int] = []
-    for at in _drop_order(titles, cells, drop):
-        if _total(least, shown) <= width:
+    for index in _drop_order(titles, cells, drop):
+        if _total_width(least, shown) <= width:
             break
-        shown.remove(at)
-        dropped.append(at)
-    for at in list(reversed(dropped)):
+        shown.remove(index)
+        dropped.append(index)
+    for index in list(reversed(dropped)):
         # One that had to go before a wider one may have room now.
-        if any(cells[at]) and _total(least, [*shown, at]) <= width:
-            shown = sorted([*shown, at])
-            dropped.remove(at)
-    widths = _spread(natural, least, shown, width)
-    return Layout(shown, widths, [titles[at] for at in sorted(dropped) if any(cells[at])])
+        if any(cells[index]) and _total_width(least, [*shown, index]) <= width:
+            shown = sorted([*shown, index])
+            dropped.remove(index)
+    widths = _share_width(natural, least, shown, width)
+    return Layout(shown, widths, [titles[index] for index in sorted(dropped) if any(cells[index])])
 
 
 def _drop_order(titles: Sequence[str], cells: Sequence[Sequence[str]], drop: Sequence[str]) -> list[int]:
     last_first = range(len(titles) - 1, 0, -1)
-    empty = [at for at in last_first if not any(cells[at])]
+    empty = [index for index in last_first if not any(cells[index])]
     named = [titles.index(title) for title in drop if title in titles]
     return list(dict.fromkeys([*empty, *named, *last_first]))
 
 
-def _total(widths: Sequence[int], shown: Sequence[int]) -> int:
-    return sum(widths[at] for at in shown) + GAP * (len(shown) - 1)
+def _total_width(widths: Sequence[int], shown: Sequence[int]) -> int:
+    return sum(widths[index] for index in shown) + GAP * (len(shown) - 1)
 
 
-def _spread(natural: Sequence[int], least: Sequence[int], shown: Sequence[int], width: int) -> list[int]:
-    left = max(0, width - _total(least, shown))
+def _share_width(natural: Sequence[int], least: Sequence[int], shown: Sequence[int], width: int) -> list[int]:
+    left = max(0, width - _total_width(least, shown))
     widths = []
-    for at in shown:
-        more = min(left, natural[at] - least[at])
+    for index in shown:
+        more = min(left, natural[index] - least[index])
         left -= more
-        widths.append(least[at] + more)
+        widths.append(least[index] + more)
     return widths
 
 
 def row_lines(cells: Sequence[str], widths: Sequence[int], *, wraps_last: bool) -> list[list[str]]:
     """The lines of a row, each a list of padded cells. A last column of prose goes on below itself."""
-    lasts = wrap_words(cells[-1], widths[-1]) if wraps_last else [shorten(cells[-1], widths[-1])]
-    head = [shorten(cell, width) for cell, width in zip(cells[:-1], widths[:-1], strict=True)]
-    first = [*(_pad(cell, width + GAP) for cell, width in zip(head, widths[:-1], strict=True)), lasts[0]]
+    lasts = wrap_words(cells[-1], widths[-1]) if wraps_last else [shorten_text(cells[-1], widths[-1])]
+    head = [shorten_text(cell, width) for cell, width in zip(cells[:-1], widths[:-1], strict=True)]
+    first = [*(_pad_cell(cell, width + GAP) for cell, width in zip(head, widths[:-1], strict=True)), lasts[0]]
     indent = " " * sum(width + GAP for width in widths[:-1])
     return [first, *([indent, line] for line in lasts[1:])]
 
 
-def shorten(text: str, width: int) -> str:
+def shorten_text(text: str, width: int) -> str:
     if cell_width(text) <= width:
         return text
-    kept, used = [], cell_width(CUT)
+    signs, used = [], cell_width(CUT)
     for sign in text:
         used += cell_width(sign)
         if used > width:
             break
-        kept.append(sign)
-    whole_words = "".join(kept).rpartition(" ")[0]
+        signs.append(sign)
+    whole_words = "".join(signs).rpartition(" ")[0]
     # A text without spaces, such as an address, shows its beginning.
-    return (whole_words if 2 * cell_width(whole_words) >= width else "".join(kept)).rstrip() + CUT
+    return (whole_words if 2 * cell_width(whole_words) >= width else "".join(signs)).rstrip() + CUT
 
 
 def wrap_words(text: str, width: int | None) -> list[str]:
@@ -124,5 +124,5 @@ def cell_width(text: str) -> int:
     return cell_len(text)
 
 
-def _pad(text: str, width: int) -> str:
+def _pad_cell(text: str, width: int) -> str:
     return text + " " * (width - cell_width(text))

@@ -14,7 +14,7 @@ PRIORITIES = {"high": 10, "normal": 5, "low": 1}
 STANDARD_INPUT = "-"
 
 
-def priority(text: str) -> int:
+def parse_priority(text: str) -> int:
     """1 to 10, or high, normal, low."""
     if text in PRIORITIES:
         return PRIORITIES[text]
@@ -23,48 +23,48 @@ def priority(text: str) -> int:
     return int(text)
 
 
-def json_object(text: str, option: str) -> dict[str, Any]:
+def parse_json_object(text: str, option: str) -> dict[str, Any]:
     """As typed, or from a file: @params.json, @- for standard input."""
     if text.startswith("@"):
         text = read_text(text[1:], option)
     try:
-        found = _loaded(text)
+        value = _parse_json(text)
     except ValueError as exc:
         hint = """an example: '{"url": "https://example.com"}'; @FILE reads a file"""
         usage_error(f"{option}: not JSON: {exc}", hint)
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         usage_error(f"{option}: must be a JSON object", """an example: '{"url": "https://example.com"}' """)
-    return found
+    return value
 
 
-def assigned(pairs: list[str], option: str) -> dict[str, Any]:
+def parse_pairs(pairs: list[str], option: str) -> dict[str, Any]:
     """NAME=VALUE pairs; a value that is JSON is that, any other is text."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for pair in pairs:
         name, has_value, text = pair.partition("=")
         if not has_value or not name:
             usage_error(f"{option}: {pair!r} is not of the form NAME=VALUE")
         try:
-            found[name] = _loaded(text)
+            values[name] = _parse_json(text)
         except ValueError:
-            found[name] = text
-    return found
+            values[name] = text
+    return values
 
 
-def _loaded(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError as exc:
         raise ValueError("nested too deeply") from exc
 
 
-def _no_constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def parameters(text: str, pairs: list[str] | None) -> dict[str, Any]:
+def parse_parameters(text: str, pairs: list[str] | None) -> dict[str, Any]:
     """Those of --params, and over them each --param."""
-    return json_object(text, "--params") | assigned(pairs or [], "--param")
+    return parse_json_object(text, "--params") | parse_pairs(pairs or [], "--param")
 
 
 def read_text(name: str, option: str) -> str:
@@ -76,40 +76,40 @@ def read_text(name: str, option: str) -> str:
         usage_error(f"{option}: cannot read {name}: {getattr(exc, 'strerror', None) or exc}")
 
 
-def tasks_in(name: str) -> Iterator[dict[str, Any]]:
+def read_tasks(name: str) -> Iterator[dict[str, Any]]:
     """Of a file with one JSON object a line, a JSON list, or an object with a list `tasks`."""
     text = read_text(name, "FILE")
     whole = text.lstrip()
     if whole.startswith("[") or (whole.startswith("{") and _is_one_document(whole)):
         try:
-            read = _loaded(whole)
+            document = _parse_json(whole)
         except ValueError as exc:
             usage_error(f"FILE: not JSON: {exc}")
-        found = read if isinstance(read, list) else read.get("tasks", [read])
-        yield from _objects(enumerate(found, 1), "task")
+        tasks = document if isinstance(document, list) else document.get("tasks", [document])
+        yield from _require_objects(enumerate(tasks, 1), "task")
         return
-    yield from _objects(_lines(text), "line")
+    yield from _require_objects(_parse_lines(text), "line")
 
 
 def _is_one_document(text: str) -> bool:
     try:
-        _loaded(text)
+        _parse_json(text)
     except ValueError:
         return False
     return True
 
 
-def _lines(text: str) -> Iterator[tuple[int, Any]]:
+def _parse_lines(text: str) -> Iterator[tuple[int, Any]]:
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             try:
-                yield number, _loaded(line)
+                yield number, _parse_json(line)
             except ValueError as exc:
                 usage_error(f"FILE: line {number}: not JSON: {exc}")
 
 
-def _objects(found: Any, what: str) -> Iterator[dict[str, Any]]:
-    for number, value in found:
+def _require_objects(numbered: Any, what: str) -> Iterator[dict[str, Any]]:
+    for number, value in numbered:
         if not isinstance(value, dict):
             usage_error(f"FILE: {what} {number}: must be a JSON object")
         yield value

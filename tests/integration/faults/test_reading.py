@@ -64,7 +64,7 @@ async def test_the_leader_and_the_nodes_go_on_while_people_read(fleet: Fleet) ->
         looking = asyncio.create_task(fleet.store.find_tasks(TaskFilter(), 100, text="example"))
         (task,) = await fleet.tasks(1)
         await fleet.dispatch()
-        assert (await fleet.store.live([task]))[task].status is TaskStatus.ASSIGNED
+        assert (await fleet.store.live_tasks([task]))[task].status is TaskStatus.ASSIGNED
         ended = 0
         for _ in range(12):
             fleet.clock.advance(1.0)

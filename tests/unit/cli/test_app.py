@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import crawlfleet
 from crawlfleet.cli import values
 from crawlfleet.cli.app import app
-from crawlfleet.cli.wait.tasks import figures
+from crawlfleet.cli.wait.tasks import bar_figures
 from crawlfleet.settings.loading import load
 from crawlfleet.settings.master import MasterSettings, StandaloneSettings
 from crawlfleet.settings.worker import WorkerSettings
@@ -282,8 +282,8 @@ def test_help_is_quick() -> None:
 
 
 def test_figures_of_an_executor_stand_in_one_line_and_draw_nothing() -> None:
-    assert figures({"pages": 12, "note": "[/x]", "deep": {"a": 1}}) == "pages 12, note \\[/x]"
-    assert (figures(None), len(figures({"note": "x" * 500}))) == ("", 100)
+    assert bar_figures({"pages": 12, "note": "[/x]", "deep": {"a": 1}}) == "pages 12, note \\[/x]"
+    assert (bar_figures(None), len(bar_figures({"note": "x" * 500}))) == ("", 100)
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_a_setting_that_makes_no_sense_is_told_before_anybody_is_called(argument
 
 
 def test_single_parameters_stand_over_those_in_json() -> None:
-    found = values.parameters('{"url": "https://a.example", "depth": 1}', ["depth=2", "tag=new", "urls=[]"])
+    found = values.parse_parameters('{"url": "https://a.example", "depth": 1}', ["depth=2", "tag=new", "urls=[]"])
     assert found == {"url": "https://a.example", "depth": 2, "tag": "new", "urls": []}
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.cli import exit_codes, output
-from crawlfleet.cli.table_layout import lay_out, row_lines, shorten, wrap_words
+from crawlfleet.cli.table_layout import lay_out, row_lines, shorten_text, wrap_words
 
 ID = "task-0123456789abcdef"
 TITLES = ("TASK", "STATUS", "NODE", "CREATED", "NAME")
@@ -62,7 +62,7 @@ def test_columns_without_a_value_go_first_and_are_not_missed() -> None:
 def test_prose_is_shortened_with_a_mark_where_it_is_not_the_last() -> None:
     layout = lay_out(("NAME", "TASK"), [(ROW[4], ID)], 50, prose=("NAME",))
     assert row_lines([ROW[4], ID], layout.widths, wraps_last=False) == [["the spring collection of…    ", ID]]
-    assert shorten("日本語日本語", 5) == "日本…"
+    assert shorten_text("日本語日本語", 5) == "日本…"
 
 
 def test_words_that_are_longer_than_a_line_have_one_for_themselves() -> None:
@@ -71,7 +71,7 @@ def test_words_that_are_longer_than_a_line_have_one_for_themselves() -> None:
 
 
 def test_a_table_says_what_it_leaves_out(terminal: None, capsys: pytest.CaptureFixture[str]) -> None:
-    output.Output(is_json=False).table(TITLES, [ROW], drop=("CREATED", "NAME"))
+    output.Output(is_json=False).print_table(TITLES, [ROW], drop=("CREATED", "NAME"))
     said = capsys.readouterr()
     assert said.out == (
         f"TASK                   STATUS     NODE                   CREATED\n{ID}  completed  {ROW[2]}  {ROW[3]}\n"
@@ -82,9 +82,9 @@ def test_a_table_says_what_it_leaves_out(terminal: None, capsys: pytest.CaptureF
 def test_a_pipe_gets_all_of_it_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     long = "word " * 200 + "\nend"
     out = output.Output(is_json=False)
-    out.table(("TASK", "CAUSE"), [(ID, long)], prose=("CAUSE",))
-    out.record({"cause": "word " * 200})
-    out.note("word " * 200)
+    out.print_table(("TASK", "CAUSE"), [(ID, long)], prose=("CAUSE",))
+    out.print_record({"cause": "word " * 200})
+    out.print_note("word " * 200)
     said = capsys.readouterr()
     assert len(said.out.splitlines()) == 3
     assert said.out.count("word") == 400
@@ -92,7 +92,7 @@ def test_a_pipe_gets_all_of_it_on_one_line(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_record_goes_on_below_its_values(terminal: None, capsys: pytest.CaptureFixture[str]) -> None:
-    output.Output(is_json=False).record({"id": ID, "at": "2026-01-01T00:00:00.123Z", "reason": "word " * 30})
+    output.Output(is_json=False).print_record({"id": ID, "at": "2026-01-01T00:00:00.123Z", "reason": "word " * 30})
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == [f"id      {ID}", "at      2026-01-01T00:00:00Z"]
     assert all(line.startswith("        word") for line in lines[3:])
@@ -100,7 +100,7 @@ def test_a_record_goes_on_below_its_values(terminal: None, capsys: pytest.Captur
 
 
 def test_errors_are_broken_between_words(terminal: None, capsys: pytest.CaptureFixture[str]) -> None:
-    exit_codes.talk("error: " + f"{ID} " * 6)
+    exit_codes.print_to_stderr("error: " + f"{ID} " * 6)
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) > 1
     assert max(map(len, lines)) <= 80

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.cli.output import Output
-from crawlfleet.cli.wait.tasks import figures
-from crawlfleet.cli.work.export import _harmless
+from crawlfleet.cli.wait.tasks import bar_figures
+from crawlfleet.cli.work.export import _escape_stream
 from crawlfleet.observe.logs import configure_logs
 from crawlfleet.observe.terminal_text import escape_controls, escape_line, json_text
 from tests.unit.cli.work.test_export import said
@@ -72,17 +72,17 @@ async def test_one_thing_and_what_a_master_says_of_an_error() -> None:
 def test_a_bar_shows_figures_as_they_are_and_obeys_none(capsys: pytest.CaptureFixture[str]) -> None:
     from rich.text import Text
 
-    note = figures({"pages [bold]": f"{STEERING}\n[/bold]"})
+    note = bar_figures({"pages [bold]": f"{STEERING}\n[/bold]"})
     assert not _steers(Text.from_markup(note).plain)
     assert "[bold]" in Text.from_markup(note).plain
-    Output(is_json=False).text(STEERING)
+    Output(is_json=False).print_text(STEERING)
     assert not _steers(capsys.readouterr().out)
 
 
 def test_an_export_on_a_terminal_is_readable_in_pieces() -> None:
     data = f'{{"title": "{KEPT} {STEERING}"}}\n'.encode()
     pieces = [data[at : at + 1] for at in range(len(data))]
-    shown = b"".join(_harmless(iter(pieces))).decode()
+    shown = b"".join(_escape_stream(iter(pieces))).decode()
     assert KEPT in shown
     assert not _steers(shown)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from crawlfleet.cli.command import Call, api_command
-from crawlfleet.cli.output import shown
+from crawlfleet.cli.output import display_text
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -18,18 +18,18 @@ def list_entries(
     limit: Annotated[int, typer.Option("--limit", help="How many at most.", min=1, max=1_000)] = 50,
 ) -> None:
     """List the audit log, newest first. It takes a token of an admin."""
-    call.out.listing(
+    call.out.print_listing(
         "entries",
         call.client.audit(limit=limit),
         ("AT", "BY", "ROLE", "FROM", "ACTION", "TARGET", "DETAILS"),
-        lambda one: (
-            one.at,
-            one.name or one.node_id,
-            one.role,
-            one.address,
-            one.action,
-            one.target,
-            shown(one.details),
+        lambda entry: (
+            entry.at,
+            entry.name or entry.node_id,
+            entry.role,
+            entry.address,
+            entry.action,
+            entry.target,
+            display_text(entry.details),
         ),
         empty="nothing was changed yet",
         prose=("BY", "DETAILS"),

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crawlfleet.cli.command import Call, JsonOption, api_command, command
+from crawlfleet.cli.command import Call, JsonOption, api_command, local_command
 from crawlfleet.cli.exit_codes import usage_error
-from crawlfleet.cli.output import Output, shown
+from crawlfleet.cli.output import Output, display_text
 from crawlfleet.cli.processes.process_options import ConfigOption, config_file
-from crawlfleet.cli.values import assigned
+from crawlfleet.cli.values import parse_pairs
 
 if TYPE_CHECKING:
     from crawlfleet.settings.loading import Loaded
@@ -23,14 +23,14 @@ app = typer.Typer(no_args_is_help=True)
 ClusterOption = Annotated[str, typer.Option("--cluster", help="Which cluster.")]
 
 
-@command(
+@local_command(
     app,
     "show",
     "crawlfleet config show",
     "crawlfleet config show --mode worker --config worker.toml",
     "CRAWLFLEET_PORT=9000 crawlfleet config show --json",
 )
-def show(
+def show_settings(
     mode: Annotated[
         str | None, typer.Option("--mode", help="master (if not given), worker, standalone or client.")
     ] = None,
@@ -47,18 +47,18 @@ def show(
     loaded = load(cls, file, os.environ, {"--data-dir": data_dir}, is_for_show=True)
     out = Output(is_json=json)
     if out.is_json:
-        out.json(_as_json(chosen, loaded))
+        out.print_json(_settings_json(chosen, loaded))
         return
-    out.table(
+    out.print_table(
         ("SETTING", "VALUE", "FROM"),
-        [(name, shown(value), str(source)) for name, value, source in loaded.rows()],
+        [(name, display_text(value), str(source)) for name, value, source in loaded.rows()],
         prose=("VALUE", "FROM"),
     )
     for left in loaded.ignored:
-        out.text(f"ignored: {left.key} = {shown(left.value)} (from {left.source}): {left.reason}")
+        out.print_text(f"ignored: {left.key} = {display_text(left.value)} (from {left.source}): {left.reason}")
 
 
-def _as_json(mode: str, loaded: Loaded[Any]) -> dict[str, Any]:
+def _settings_json(mode: str, loaded: Loaded[Any]) -> dict[str, Any]:
     return {
         "mode": mode,
         "settings": {
@@ -72,16 +72,16 @@ def _as_json(mode: str, loaded: Loaded[Any]) -> dict[str, Any]:
 
 
 @api_command(app, "get", "crawlfleet config get", "crawlfleet config get --cluster eu --json")
-def get(call: Call, cluster: ClusterOption = "default") -> None:
+def show_config(call: Call, cluster: ClusterOption = "default") -> None:
     """Show the run-time configuration of a cluster: what was set, and what applies with the defaults."""
-    found = call.client.config(cluster)
+    config = call.client.config(cluster)
     if call.out.is_json:
-        call.out.json(found)
+        call.out.print_json(config)
         return
-    rows = [(name, value, "set" if name in found.values else "default") for name, value in found.effective.items()]
-    call.out.table(("NAME", "VALUE", "FROM"), rows, prose=("VALUE",))
-    by = f", changed by {found.changed_by} at {shown(found.changed_at)}" if found.changed_by else ""
-    call.out.note(f"version {found.version}{by}")
+    rows = [(name, value, "set" if name in config.values else "default") for name, value in config.effective.items()]
+    call.out.print_table(("NAME", "VALUE", "FROM"), rows, prose=("VALUE",))
+    by = f", changed by {config.changed_by} at {display_text(config.changed_at)}" if config.changed_by else ""
+    call.out.print_note(f"version {config.version}{by}")
 
 
 @api_command(
@@ -99,33 +99,38 @@ def set_values(
     cluster: ClusterOption = "default",
 ) -> None:
     """Change the run-time configuration of a cluster. Nodes hear of it with their next sync."""
-    changes = assigned(values or [], "VALUES")
+    changes = parse_pairs(values or [], "VALUES")
     if not changes and not unset:
         usage_error("name what to set or to unset", "crawlfleet config get lists what there is")
-    have = call.client.config(cluster)
-    want = {name: value for name, value in {**have.values, **changes}.items() if name not in (unset or [])}
-    # Somebody else's change between the look and ours is not undone: the master refuses it by the version.
-    done = call.client.put_config(want, cluster, expected_version=have.version)
-    call.out.answer(done, f"cluster {done.cluster}: version {done.version}")
+    current = call.client.config(cluster)
+    wanted_values = {name: value for name, value in {**current.values, **changes}.items() if name not in (unset or [])}
+    # Another user's change between the look and ours is not undone: the master refuses it by the version.
+    done = call.client.put_config(wanted_values, cluster, expected_version=current.version)
+    call.out.print_answer(done, f"cluster {done.cluster}: version {done.version}")
 
 
 @api_command(app, "history", "crawlfleet config history", "crawlfleet config history --cluster eu --json")
-def history(call: Call, cluster: ClusterOption = "default") -> None:
+def list_versions(call: Call, cluster: ClusterOption = "default") -> None:
     """List the versions of a cluster's run-time configuration, newest first: who changed what, and when."""
     versions = list(call.client.config_history(cluster))
     before = {later.version: earlier.values for later, earlier in pairwise(versions)}
-    call.out.listing(
+    call.out.print_listing(
         "versions",
         versions,
         ("VERSION", "AT", "BY", "CHANGES"),
-        lambda one: (one.version, one.changed_at, one.changed_by, _changes(before.get(one.version, {}), one.values)),
+        lambda version: (
+            version.version,
+            version.changed_at,
+            version.changed_by,
+            _describe_changes(before.get(version.version, {}), version.values),
+        ),
         empty="nothing was set yet",
         prose=("CHANGES",),
         drop=("BY",),
     )
 
 
-def _changes(old: dict[str, Any], new: dict[str, Any]) -> str:
+def _describe_changes(old: dict[str, Any], new: dict[str, Any]) -> str:
     """`strategy=round_robin, max_retries unset`"""
-    said = [f"{name}={shown(value)}" for name, value in new.items() if name not in old or old[name] != value]
-    return ", ".join(said + [f"{name} unset" for name in old if name not in new])
+    changes = [f"{name}={display_text(value)}" for name, value in new.items() if name not in old or old[name] != value]
+    return ", ".join(changes + [f"{name} unset" for name in old if name not in new])

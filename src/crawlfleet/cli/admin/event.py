@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crawlfleet.cli.command import Call, api_command
-from crawlfleet.cli.output import shown
+from crawlfleet.cli.output import display_text
 
 if TYPE_CHECKING:
     from crawlfleet.client._generated.models import EventView
@@ -40,19 +40,19 @@ def list_events(
     limit: Annotated[int, typer.Option("--limit", help="How many at most, the newest.", min=1)] = 50,
 ) -> None:
     """List events, oldest first: the newest of those that are kept."""
-    found = list(_pages(call, kind or [], task, node, after, limit))[-limit:]
-    call.out.listing(
+    events = list(_load_pages(call, kind or [], task, node, after, limit))[-limit:]
+    call.out.print_listing(
         "events",
-        found,
+        events,
         ("NUMBER", "AT", "KIND", "ABOUT"),
-        lambda one: (one.number, one.at, one.kind, _about(one)),
+        lambda event: (event.number, event.at, event.kind, _describe_event(event)),
         empty="no events",
         prose=("ABOUT",),
         drop=("NUMBER",),
     )
 
 
-def _pages(
+def _load_pages(
     call: Call, kinds: list[str], task: str | None, node: str | None, after: int, limit: int
 ) -> Iterator[EventView]:
     """The log is read forwards: without a filter, from so many before its end."""
@@ -74,7 +74,7 @@ def _pages(
     "crawlfleet event watch --kind task.failed --json",
     "crawlfleet event watch --after 1200",
 )
-def watch(
+def watch_events(
     call: Call,
     kind: KindOption = None,
     task: TaskOption = None,
@@ -85,12 +85,14 @@ def watch(
     """Print events as they happen, a line each, until Ctrl-C. --json prints a JSON object a line."""
     for seen, event in enumerate(call.client.events(kinds=kind or [], task=task, node=node, after=after), 1):
         if call.out.is_json:
-            call.out.json_line(event)
+            call.out.print_json_line(event)
         else:
-            call.out.text(f"{shown(event.at)}  {event.kind:<22}  {_about(event)}".rstrip())
+            call.out.print_text(f"{display_text(event.at)}  {event.kind:<22}  {_describe_event(event)}".rstrip())
         if seen == count:
             return
 
 
-def _about(event: EventView) -> str:
-    return ", ".join(f"{name} {shown(value)}" for name, value in event.data.items() if value not in (None, "", [], {}))
+def _describe_event(event: EventView) -> str:
+    return ", ".join(
+        f"{name} {display_text(value)}" for name, value in event.data.items() if value not in (None, "", [], {})
+    )

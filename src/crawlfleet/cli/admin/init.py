@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crawlfleet.cli.command import JsonOption, command
+from crawlfleet.cli.command import JsonOption, local_command
 from crawlfleet.cli.exit_codes import Complaint, ExitCode
 from crawlfleet.cli.output import Output
 
@@ -53,16 +53,16 @@ class Format(StrEnum):
 
 
 def add_to(app: typer.Typer) -> None:
-    command(
+    local_command(
         app,
         "init",
         "crawlfleet init",
         "crawlfleet init /etc/crawlfleet --format toml",
         "crawlfleet init --force",
-    )(init)
+    )(write_examples)
 
 
-def init(
+def write_examples(
     folder: Annotated[Path, typer.Argument(help="Where to write them.")] = Path("config"),
     style: Annotated[
         Format, typer.Option("--format", help="toml has every setting with its explanation, json the usual ones.")
@@ -80,28 +80,28 @@ def init(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for mode, path in paths.items():
-            path.write_text(_text(mode, style), encoding="utf-8")
+            path.write_text(_example_text(mode, style), encoding="utf-8")
     except OSError as exc:
         raise Complaint(f"cannot write to {folder}: {exc.strerror}", ExitCode.FAILURE) from exc
     out = Output(is_json=json)
     if out.is_json:
-        out.json({"files": [str(path) for path in paths.values()]})
+        out.print_json({"files": [str(path) for path in paths.values()]})
         return
     for path in paths.values():
-        out.text(str(path))
-    out.note(f"next: crawlfleet standalone --config {paths['standalone']}")
+        out.print_text(str(path))
+    out.print_note(f"next: crawlfleet standalone --config {paths['standalone']}")
 
 
-def _text(mode: str, style: Format) -> str:
+def _example_text(mode: str, style: Format) -> str:
     if style is Format.JSON:
         return json_format.dumps(_EXAMPLES[mode], indent=2, ensure_ascii=False) + "\n"
     from crawlfleet.settings.loading import CLASSES
 
     cls = next(cls for cls in CLASSES if cls.section == mode)
-    return _toml(cls, _EXAMPLES[mode])
+    return _example_toml(cls, _EXAMPLES[mode])
 
 
-def _toml(cls: type[Settings], example: dict[str, Any]) -> str:
+def _example_toml(cls: type[Settings], example: dict[str, Any]) -> str:
     lines = [f"# Settings of a {cls.section}. A line without # is set; the others show the default.", ""]
     lines.append(f'mode = "{cls.section}"')
     for name, field in cls.model_fields.items():
@@ -110,12 +110,12 @@ def _toml(cls: type[Settings], example: dict[str, Any]) -> str:
             # A JSON text, number or list of texts is written the same way in TOML.
             lines.append(f"{name} = {json_format.dumps(example[name], ensure_ascii=False)}")
         else:
-            default = cls.shown_default(name) or _shown(field.default)
+            default = cls.shown_default(name) or _toml_value(field.default)
             lines.append(f"# {name} = {default}")
     return "\n".join(lines) + "\n"
 
 
-def _shown(default: Any) -> str:
+def _toml_value(default: Any) -> str:
     match default:
         case None:
             return "..."

@@ -27,7 +27,7 @@ class Role(StrEnum):
     "crawlfleet token create --role operator --name ci",
     "crawlfleet token create --role enrol --uses 10 --expires 24h --json",
 )
-def create(
+def create_token(
     call: Call,
     role: Annotated[Role, typer.Option("--role", help="What it allows; enrol lets nodes join.")],
     name: Annotated[str | None, typer.Option("--name", help="A name, for lists and the audit log.")] = None,
@@ -36,25 +36,25 @@ def create(
 ) -> None:
     """Create a token and print it. It is shown this once: only a hash of it is kept."""
     issued = call.client.create_token(role.value, name=name, uses=uses, expires_in=expires)
-    call.out.answer(issued, issued.token)
+    call.out.print_answer(issued, issued.token)
 
 
 @api_command(app, "list", "crawlfleet token list")
 def list_tokens(call: Call) -> None:
     """List the tokens, without their secrets."""
-    call.out.listing(
+    call.out.print_listing(
         "tokens",
         call.client.tokens(),
         ("ID", "ROLE", "NAME", "USABLE", "USES LEFT", "EXPIRES", "LAST USED", "CREATED BY"),
-        lambda one: (
-            one.id,
-            one.role,
-            one.name,
-            one.is_usable,
-            one.uses_left,
-            one.expires_at,
-            one.last_used_at,
-            one.created_by,
+        lambda token: (
+            token.id,
+            token.role,
+            token.name,
+            token.is_usable,
+            token.uses_left,
+            token.expires_at,
+            token.last_used_at,
+            token.created_by,
         ),
         prose=("NAME",),
         drop=("CREATED BY", "LAST USED", "USES LEFT", "EXPIRES"),
@@ -62,14 +62,14 @@ def list_tokens(call: Call) -> None:
 
 
 @api_command(app, "rotate", "crawlfleet token rotate 3")
-def rotate(call: Call, token_id: TokenId) -> None:
+def rotate_token(call: Call, token_id: TokenId) -> None:
     """Give a token another secret and print it; the old one is over."""
     issued = call.client.rotate_token(token_id)
-    call.out.answer(issued, issued.token)
+    call.out.print_answer(issued, issued.token)
 
 
 @api_command(app, "revoke", "crawlfleet token revoke 3")
-def revoke(call: Call, token_id: TokenId) -> None:
+def revoke_token(call: Call, token_id: TokenId) -> None:
     """End a token."""
     call.client.revoke_token(token_id)
-    call.out.answer({"revoked": token_id}, f"{token_id}: revoked")
+    call.out.print_answer({"revoked": token_id}, f"{token_id}: revoked")

@@ -8,7 +8,7 @@ import typer
 
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exit_codes import usage_error
-from crawlfleet.cli.output import plain
+from crawlfleet.cli.output import to_builtins
 
 if TYPE_CHECKING:
     from crawlfleet.client._generated.models import ClusterView
@@ -21,22 +21,30 @@ ClusterName = Annotated[str, typer.Argument(help="The cluster's name.")]
 @api_command(app, "list", "crawlfleet cluster list", "crawlfleet cluster list --json")
 def list_clusters(call: Call) -> None:
     """List the clusters, with their health."""
-    call.out.listing(
+    call.out.print_listing(
         "clusters",
         call.client.clusters(),
         ("CLUSTER", "STATUS", "HEALTH", "PROJECT", "NODES", "RUNNING", "SLOTS"),
-        lambda one: (one.name, one.status, one.health, one.project, one.node_count, one.slots.used, one.slots.total),
+        lambda cluster: (
+            cluster.name,
+            cluster.status,
+            cluster.health,
+            cluster.project,
+            cluster.node_count,
+            cluster.slots.used,
+            cluster.slots.total,
+        ),
     )
 
 
 @api_command(app, "show", "crawlfleet cluster show eu", "crawlfleet cluster show --json")
-def show(call: Call, name: ClusterName = "default") -> None:
+def show_cluster(call: Call, name: ClusterName = "default") -> None:
     """Show how a cluster is: its status, its health, its nodes by status, its slots."""
-    found = call.client.cluster(name)
+    cluster = call.client.cluster(name)
     if call.out.is_json:
-        call.out.json(found)
+        call.out.print_json(cluster)
     else:
-        call.out.record(plain(found))
+        call.out.print_record(to_builtins(cluster))
 
 
 @api_command(
@@ -59,40 +67,47 @@ def set_cluster(
     """Make a cluster, or change one. What is left out stays as it is."""
     if for_all and project is not None:
         usage_error("--project and --for-all cannot be had together")
-    said: dict[str, Any] = {"status": status, "project": project, "description": description}
-    fields = {key: value for key, value in said.items() if value is not None}
-    _tell(call, call.client.put_cluster(name, **fields | ({"project": None} if for_all else {})))
+    given: dict[str, Any] = {"status": status, "project": project, "description": description}
+    fields = {key: value for key, value in given.items() if value is not None}
+    _print_cluster(call, call.client.put_cluster(name, **fields | ({"project": None} if for_all else {})))
 
 
 @api_command(app, "remove", "crawlfleet cluster remove eu")
-def remove(call: Call, name: Annotated[str, typer.Argument(help="The cluster's name.", show_default=False)]) -> None:
+def remove_cluster(
+    call: Call, name: Annotated[str, typer.Argument(help="The cluster's name.", show_default=False)]
+) -> None:
     """Remove a cluster with its configuration. Refused while a node is in it or an open task names it."""
     call.client.remove_cluster(name)
-    call.out.answer({"cluster": name, "removed": True}, f"{name}: removed")
+    call.out.print_answer({"cluster": name, "removed": True}, f"{name}: removed")
 
 
 @api_command(app, "usage", "crawlfleet cluster usage", "crawlfleet cluster usage eu --json")
-def usage(call: Call, name: ClusterName = "default") -> None:
+def show_usage(call: Call, name: ClusterName = "default") -> None:
     """Show what a cluster uses: slots and reserved resources, by node and by project."""
-    found = call.client.usage(name)
+    usage = call.client.usage(name)
     if call.out.is_json:
-        call.out.json(found)
+        call.out.print_json(usage)
         return
     rows: list[tuple[object, ...]] = [
-        ("node", one.name, one.slots.used, one.slots.total, _amounts(plain(one.reserved))) for one in found.nodes
+        ("node", part.name, part.slots.used, part.slots.total, _format_amounts(to_builtins(part.reserved)))
+        for part in usage.nodes
     ]
     rows += [
-        ("project", one.project_id or "(none)", one.running, None, _amounts(plain(one.reserved)))
-        for one in found.projects
+        ("project", part.project_id or "(none)", part.running, None, _format_amounts(to_builtins(part.reserved)))
+        for part in usage.projects
     ]
-    rows.append(("cluster", found.cluster, found.slots.used, found.slots.total, _amounts(plain(found.reserved))))
-    call.out.table(("OF", "NAME", "RUNNING", "SLOTS", "RESERVED"), rows, prose=("RESERVED",))
+    rows.append(
+        ("cluster", usage.cluster, usage.slots.used, usage.slots.total, _format_amounts(to_builtins(usage.reserved)))
+    )
+    call.out.print_table(("OF", "NAME", "RUNNING", "SLOTS", "RESERVED"), rows, prose=("RESERVED",))
 
 
-def _amounts(reserved: dict[str, float]) -> str:
+def _format_amounts(reserved: dict[str, float]) -> str:
     return ", ".join(f"{name} {amount:g}" for name, amount in sorted(reserved.items()))
 
 
-def _tell(call: Call, one: ClusterView) -> None:
-    kept = f", reserved for {one.project}" if one.project else ""
-    call.out.answer(one, f"{one.name}: {one.status}{kept}, {one.node_count} nodes, {one.health}")
+def _print_cluster(call: Call, cluster: ClusterView) -> None:
+    reservation = f", reserved for {cluster.project}" if cluster.project else ""
+    call.out.print_answer(
+        cluster, f"{cluster.name}: {cluster.status}{reservation}, {cluster.node_count} nodes, {cluster.health}"
+    )

@@ -16,7 +16,7 @@ ProjectOption = Annotated[str | None, typer.Option("--project", help="Of this pr
 @api_command(app, "list", "crawlfleet cookie-jar list", "crawlfleet cookie-jar list --project spring --json")
 def list_jars(call: Call, project: ProjectOption = None) -> None:
     """List cookie jars, without what is in them."""
-    call.out.listing(
+    call.out.print_listing(
         "cookie_jars",
         call.client.cookie_jars(project),
         ("JAR", "PROJECT", "COOKIES", "HOSTS", "CHANGED"),
@@ -26,11 +26,11 @@ def list_jars(call: Call, project: ProjectOption = None) -> None:
 
 
 @api_command(app, "remove", "crawlfleet cookie-jar remove login --project spring")
-def remove(
+def remove_jar(
     call: Call,
     name: Annotated[str, typer.Argument(help="As `cookie-jar list` shows it.")],
     project: ProjectOption = None,
 ) -> None:
     """Forget the cookies of a jar: the next crawl that names it begins without any."""
     call.client.remove_cookie_jar(name, project)
-    call.out.answer({"name": name, "project_id": project or ""}, f"{name}: removed")
+    call.out.print_answer({"name": name, "project_id": project or ""}, f"{name}: removed")

@@ -9,7 +9,7 @@ import typer
 
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exit_codes import usage_error
-from crawlfleet.cli.output import plain
+from crawlfleet.cli.output import to_builtins
 
 if TYPE_CHECKING:
     from crawlfleet.client._generated.models import FiguresView, HostDetail
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 
 
-def _host_of(text: str) -> str:
+def _host_from_url(text: str) -> str:
     """The host of an address, where one is given: people paste what stands in their browser."""
     return urlsplit(text).netloc.rpartition("@")[2] or text if "://" in text else text
 
@@ -27,7 +27,7 @@ HostName = Annotated[
     typer.Argument(
         help="A name or an address, with its port where that is an unusual one; of a URL, its host counts.",
         show_default=False,
-        callback=_host_of,
+        callback=_host_from_url,
     ),
 ]
 
@@ -41,10 +41,10 @@ def list_hosts(
     limit: Annotated[int, typer.Option("--limit", help="How many at most.", min=1)] = 100,
 ) -> None:
     """List hosts that were asked for something, or have a budget of their own."""
-    found = list(call.client.hosts(q=match, backing_off=backing_off or None, is_set=is_set or None, limit=limit))
-    call.out.listing(
+    hosts = list(call.client.hosts(q=match, backing_off=backing_off or None, is_set=is_set or None, limit=limit))
+    call.out.print_listing(
         "hosts",
-        found,
+        hosts,
         ("HOST", "RATE", "CONCURRENCY", "DELAY", "RATE NOW", "REQUESTS", "REFUSED", "BLOCKED", "BACK-OFF UNTIL"),
         lambda host: (
             host.name,
@@ -63,9 +63,9 @@ def list_hosts(
 
 
 @api_command(app, "show", "crawlfleet host show example.com", "crawlfleet host show example.com:8080 --json")
-def show(call: Call, host: HostName) -> None:
+def show_host(call: Call, host: HostName) -> None:
     """Show a host: its budget and where that comes from, who holds parts of it, and who waits."""
-    _tell(call, call.client.host(host))
+    _print_host(call, call.client.host(host))
 
 
 @api_command(
@@ -75,7 +75,7 @@ def show(call: Call, host: HostName) -> None:
     "crawlfleet host history example.com --span hour --limit 24",
     "crawlfleet host history '*' --json",
 )
-def history(
+def show_history(
     call: Call,
     host: HostName,
     span: Annotated[str, typer.Option("--span", help="Of each line: minute or hour.")] = "minute",
@@ -84,14 +84,14 @@ def history(
     limit: Annotated[int, typer.Option("--limit", help="How many at most, the newest.", min=1, max=500)] = 60,
 ) -> None:
     """Show what was counted of a host by minute or hour, over all nodes; '*' is all hosts together."""
-    found = call.client.host_history(host, span=span, since=since, until=until, limit=limit)
+    history = call.client.host_history(host, span=span, since=since, until=until, limit=limit)
     if call.out.is_json:
-        call.out.json(found)
+        call.out.print_json(history)
         return
-    call.out.table(
+    call.out.print_table(
         ("AT", *_COLUMNS),
-        [(point.at, *_columns(point.counted)) for point in found.points],
-        empty=f"nothing was counted of {found.name} in that time",
+        [(point.at, *_figure_cells(point.counted)) for point in history.points],
+        empty=f"nothing was counted of {history.name} in that time",
         drop=_DROPPED,
     )
 
@@ -109,55 +109,56 @@ def set_budget(
     """Set a host's budget. What is left out has its default."""
     if rate is None and concurrency is None and delay is None:
         usage_error("say at least one of --rate, --concurrency, --delay", "crawlfleet host reset takes a budget back")
-    _tell(call, call.client.put_host(host, rate=rate, concurrency=concurrency, delay_s=delay))
+    _print_host(call, call.client.put_host(host, rate=rate, concurrency=concurrency, delay_s=delay))
 
 
 @api_command(app, "reset", "crawlfleet host reset example.com")
-def reset(call: Call, host: HostName) -> None:
+def reset_budget(call: Call, host: HostName) -> None:
     """Give a host the default budget again."""
-    _tell(call, call.client.reset_host(host))
+    _print_host(call, call.client.reset_host(host))
 
 
 @api_command(app, "forgive", "crawlfleet host forgive example.com")
-def forgive(call: Call, host: HostName) -> None:
+def forgive_host(call: Call, host: HostName) -> None:
     """End a host's back-off now."""
     done = call.client.forgive_host(host)
-    call.out.answer(done, f"{done.name}: {'forgiven' if done.has_changed else 'was in no back-off'}")
+    call.out.print_answer(done, f"{done.name}: {'forgiven' if done.has_changed else 'was in no back-off'}")
 
 
-def _tell(call: Call, found: HostDetail) -> None:
+def _print_host(call: Call, detail: HostDetail) -> None:
     if call.out.is_json:
-        call.out.json(found)
+        call.out.print_json(detail)
         return
-    budget = found.host.budget
-    call.out.record(
+    budget = detail.host.budget
+    call.out.print_record(
         {
-            **{name: value for name, value in plain(found.host).items() if name != "budget"},
+            **{name: value for name, value in to_builtins(detail.host).items() if name != "budget"},
             "rate": f"{budget.rate:g}/s ({budget.rate_from})",
             "concurrency": f"{budget.concurrency} ({budget.concurrency_from})",
             "delay": f"{budget.delay_s:g} s ({budget.delay_from})",
         }
     )
-    _tell_figures(call, found)
-    if found.holders:
-        call.out.text("")
-        call.out.table(
-            ("HOLDER", "RATE", "CONCURRENCY"), [(one.node_id, one.rate, one.concurrency) for one in found.holders]
+    _print_figures(call, detail)
+    if detail.holders:
+        call.out.print_text("")
+        call.out.print_table(
+            ("HOLDER", "RATE", "CONCURRENCY"),
+            [(holder.node_id, holder.rate, holder.concurrency) for holder in detail.holders],
         )
-    if found.waiting:
-        call.out.text("")
-        call.out.table(("WAITING", "WANTED"), [(one.node_id, one.wanted) for one in found.waiting])
+    if detail.waiting:
+        call.out.print_text("")
+        call.out.print_table(("WAITING", "WANTED"), [(waiter.node_id, waiter.wanted) for waiter in detail.waiting])
 
 
-def _tell_figures(call: Call, found: HostDetail) -> None:
-    spans = (("last 5 minutes", found.figures.recent), ("in all", found.figures.total))
-    rows = [(name, *_columns(one)) for name, one in spans if one is not None]
+def _print_figures(call: Call, detail: HostDetail) -> None:
+    spans = (("last 5 minutes", detail.figures.recent), ("in all", detail.figures.total))
+    rows = [(name, *_figure_cells(figures)) for name, figures in spans if figures is not None]
     if rows:
-        call.out.text("")
-        call.out.table(("COUNTED", *_COLUMNS), rows, drop=_DROPPED)
-        errors = found.figures.total.errors if found.figures.total is not None else {}
+        call.out.print_text("")
+        call.out.print_table(("COUNTED", *_COLUMNS), rows, drop=_DROPPED)
+        errors = detail.figures.total.errors if detail.figures.total is not None else {}
         if errors:
-            call.out.text("errors: " + ", ".join(f"{kind} {count:,}" for kind, count in errors.items()))
+            call.out.print_text("errors: " + ", ".join(f"{kind} {count:,}" for kind, count in errors.items()))
 
 
 _COLUMNS = (
@@ -180,18 +181,18 @@ _COLUMNS = (
 _DROPPED = ("KB", "3XX", "P50 MS", "503", "429", "BLOCKED", "PAGES", "2XX")
 
 
-def _columns(one: FiguresView) -> tuple[object, ...]:
-    statuses = [one.statuses.get(name, 0) for name in ("2xx", "3xx", "4xx", "5xx")]
+def _figure_cells(figures: FiguresView) -> tuple[object, ...]:
+    statuses = [figures.statuses.get(name, 0) for name in ("2xx", "3xx", "4xx", "5xx")]
     return (
-        one.requests,
-        one.requests_per_s,
-        one.pages,
-        round(one.bytes / 1000),
+        figures.requests,
+        figures.requests_per_s,
+        figures.pages,
+        round(figures.bytes / 1000),
         *statuses,
-        one.too_many,
-        one.unavailable,
-        one.blocked,
-        sum(one.errors.values()),
-        one.answer_ms.p50,
-        one.answer_ms.p95,
+        figures.too_many,
+        figures.unavailable,
+        figures.blocked,
+        sum(figures.errors.values()),
+        figures.answer_ms.p50,
+        figures.answer_ms.p95,
     )

@@ -18,7 +18,7 @@ def list_proxies(
     down: Annotated[bool, typer.Option("--down", help="Only those that are left out now.")] = False,
 ) -> None:
     """List the proxies that crawls have used, with their health as each node last reported it."""
-    call.out.listing(
+    call.out.print_listing(
         "proxies",
         call.client.proxies(pool=pool, is_up=False if down else None),
         ("NODE", "POOL", "PROXY", "STATE", "USES", "FAILURES", "LATENCY MS", "LAST FAILURE"),

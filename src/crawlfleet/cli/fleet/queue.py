@@ -22,7 +22,7 @@ QueueNames = Annotated[list[str], typer.Argument(help="Names of queues.", show_d
 @api_command(app, "list", "crawlfleet queue list")
 def list_queues(call: Call) -> None:
     """List the queues that have pending tasks, are paused or have an order of their own."""
-    call.out.listing(
+    call.out.print_listing(
         "queues",
         call.client.queues(),
         ("QUEUE", "STATE", "ORDER", "PENDING TASKS"),
@@ -31,15 +31,15 @@ def list_queues(call: Call) -> None:
 
 
 @api_command(app, "pause", "crawlfleet queue pause default", "crawlfleet queue pause slow news")
-def pause(call: Call, names: QueueNames) -> None:
+def pause_queues(call: Call, names: QueueNames) -> None:
     """Pause queues: their tasks are kept and not placed; what runs goes on."""
-    _tell(call, names, call.client.pause, call.client.pause_many)
+    _change_queues(call, names, call.client.pause, call.client.pause_many)
 
 
 @api_command(app, "resume", "crawlfleet queue resume default", "crawlfleet queue resume slow news")
-def resume(call: Call, names: QueueNames) -> None:
+def resume_queues(call: Call, names: QueueNames) -> None:
     """Resume paused queues."""
-    _tell(call, names, call.client.resume, call.client.resume_many)
+    _change_queues(call, names, call.client.resume, call.client.resume_many)
 
 
 @api_command(app, "set", "crawlfleet queue set news --order lifo", "crawlfleet queue set news --order fifo")
@@ -51,16 +51,19 @@ def set_order(
         usage_error(f"--order is fifo or lifo, not {order!r}", "crawlfleet queue set --help")
     done = call.client.set_order(name, "lifo" if order == "lifo" else "fifo")
     already = "" if done.has_changed else " already"
-    call.out.answer(done, f"{done.name}:{already} {done.order}")
+    call.out.print_answer(done, f"{done.name}:{already} {done.order}")
 
 
-def _tell(
-    call: Call, names: list[str], one: Callable[[str], QueueState], many: Callable[[list[str]], Sequence[QueueState]]
+def _change_queues(
+    call: Call,
+    names: list[str],
+    change_one: Callable[[str], QueueState],
+    change_many: Callable[[list[str]], Sequence[QueueState]],
 ) -> None:
-    states = [one(names[0])] if len(names) == 1 else many(names)
+    states = [change_one(names[0])] if len(names) == 1 else change_many(names)
     if call.out.is_json:
-        call.out.json(states[0] if len(names) == 1 else {"queues": states})
+        call.out.print_json(states[0] if len(names) == 1 else {"queues": states})
         return
     for state in states:
         already = "" if state.has_changed else " already"
-        call.out.text(f"{state.name}:{already} {'paused' if state.is_paused else 'open'}")
+        call.out.print_text(f"{state.name}:{already} {'paused' if state.is_paused else 'open'}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from crawlfleet.cli.command import JsonOption, command
+from crawlfleet.cli.command import JsonOption, local_command
 from crawlfleet.cli.exit_codes import Complaint, ExitCode, usage_error
 from crawlfleet.cli.output import Output
 from crawlfleet.cli.wait.tasks import group_done, group_note
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from crawlfleet.client._generated.models import CrawlView, GroupView
     from crawlfleet.client.types import ExportFormat
 
-_SHOWN = 8
+_SHOWN_PRODUCTS = 8
 _FORMATS = {".jsonl": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 
 
 def add_to(app: typer.Typer) -> None:
-    command(
+    local_command(
         app,
         "demo",
         "crawlfleet demo",
         "crawlfleet demo --output products.csv",
         "crawlfleet demo --products 2000 --keep",
-    )(demo)
+    )(run_demo)
 
 
-def demo(
+def run_demo(
     products: Annotated[int, typer.Option("--products", min=1, max=20_000, help="How many the shop sells.")] = 600,
     output: Annotated[
         Path | None,
@@ -49,19 +49,19 @@ def demo(
     Everything lives in a temporary folder and is gone afterwards, but for FILE.
     """
     if output is not None:
-        _check(output)
+        _check_output(output)
     out = Output(is_json=json)
     # Before the engine is loaded: a machine that is slow shows at least that it works.
-    out.note("Starting a master, three nodes and a shop ...")
+    out.print_note("Starting a master, three nodes and a shop ...")
     import uvloop
 
     from crawlfleet.observe.logs import configure_logs
 
     configure_logs("error")
-    uvloop.run(_until_interrupted(out, products, output, keep))
+    uvloop.run(_run_until_interrupted(out, products, output, keep))
 
 
-def _check(output: Path) -> None:
+def _check_output(output: Path) -> None:
     """Now, rather than when the crawl is over."""
     if output.suffix not in _FORMATS:
         usage_error(f"--output: {output.name!r} ends like none of {', '.join(_FORMATS)}")
@@ -74,70 +74,76 @@ def _check(output: Path) -> None:
             usage_error("--output: Parquet needs pyarrow, which is not installed", INSTALL_PARQUET)
 
 
-async def _until_interrupted(out: Output, products: int, output: Path | None, keep: bool) -> None:
+async def _run_until_interrupted(out: Output, products: int, output: Path | None, keep: bool) -> None:
     try:
-        await _demo(out, products, output, keep)
+        await _crawl_shop(out, products, output, keep)
     except asyncio.CancelledError:
-        out.note("Stopped; nothing is left behind.")
+        out.print_note("Stopped; nothing is left behind.")
         raise typer.Exit(ExitCode.OK if keep else ExitCode.INTERRUPTED) from None
 
 
-async def _demo(out: Output, products: int, output: Path | None, keep: bool) -> None:
+async def _crawl_shop(out: Output, products: int, output: Path | None, keep: bool) -> None:
     from crawlfleet.bootstrap import demo as parts
 
     async with parts.demo_cluster(products) as running:
         await parts.wait_online(running)
-        out.note(f"The cluster is up: {running.url} (API documentation: {running.url}/docs)")
-        out.note(f"Crawling the shop at {running.shop.url}, {products:,} products, with all nodes at once ...")
-        group = await _watched(out, running)
+        out.print_note(f"The cluster is up: {running.url} (API documentation: {running.url}/docs)")
+        out.print_note(f"Crawling the shop at {running.shop.url}, {products:,} products, with all nodes at once ...")
+        group = await _watch_crawl(out, running)
         items = await parts.products_of(running, group.id)
-        await _report(out, running, group, items, output)
+        await _print_report(out, running, group, items, output)
         if keep:
             token = f"CRAWLFLEET_TOKEN=$(cat {running.token_file})"
-            out.note(f"Running until Ctrl-C. In another terminal: export CRAWLFLEET_URL={running.url} {token}")
-            out.note(f"and then, for example: crawlfleet group show {group.id}")
+            out.print_note(f"Running until Ctrl-C. In another terminal: export CRAWLFLEET_URL={running.url} {token}")
+            out.print_note(f"and then, for example: crawlfleet group show {group.id}")
             await asyncio.Event().wait()
 
 
-async def _watched(out: Output, running: Demo) -> GroupView:
+async def _watch_crawl(out: Output, running: Demo) -> GroupView:
     from crawlfleet.bootstrap import demo as parts
 
-    with out.bar() as bar:
+    with out.progress_bar() as bar:
         line = bar.add_task("crawl", total=None, note="")
         last: list[Told] = []
 
-        def tell(told: Told) -> None:
-            if told.killed is not None and not (last and last[-1].killed):
-                out.stderr.print(f"Killing a worker on purpose (kill -9 {told.killed}); others do its part ...")
-            last[:] = [told]
-            done, total = group_done(told.group)
-            note = f"{group_note(told.group)}, {told.nodes_online} nodes online"
+        def show_progress(progress: Told) -> None:
+            if progress.killed is not None and not (last and last[-1].killed):
+                out.stderr.print(f"Killing a worker on purpose (kill -9 {progress.killed}); others do its part ...")
+            last[:] = [progress]
+            done, total = group_done(progress.group)
+            note = f"{group_note(progress.group)}, {progress.nodes_online} nodes online"
             bar.update(line, completed=done, total=total, note=note)
 
-        return await parts.crawl(running, tell)
+        return await parts.crawl(running, show_progress)
 
 
-async def _report(
+async def _print_report(
     out: Output, running: Demo, group: GroupView, items: list[dict[str, Any]], output: Path | None
 ) -> None:
     assert group.crawl is not None
     expected = running.shop.catalogue
     if out.is_json:
-        out.json({"group": group, "items": len(items), "products": len(expected.products)})
+        out.print_json({"group": group, "items": len(items), "products": len(expected.products)})
     else:
-        rows = [(item["title"], _price(item), item["stock"], item["_url"]) for item in items[:_SHOWN]]
-        out.table(("TITLE", "PRICE", "STOCK", "PAGE"), rows, prose=("TITLE",), drop=("STOCK",))
-        out.text(f"... {len(items):,} products on {group.crawl.pages:,} pages, {_pace(group.crawl)}; each page once.")
-    await _export(out, running, group.id, output)
+        rows = [(item["title"], _price_text(item), item["stock"], item["_url"]) for item in items[:_SHOWN_PRODUCTS]]
+        out.print_table(("TITLE", "PRICE", "STOCK", "PAGE"), rows, prose=("TITLE",), drop=("STOCK",))
+        out.print_text(
+            f"... {len(items):,} products on {group.crawl.pages:,} pages, {_rate_text(group.crawl)}; each page once."
+        )
+    await _export_products(out, running, group.id, output)
     pages = {item["_url"] for item in items}
-    if len(items) != len(expected.products) or len(pages) != len(items) or group.crawl.pages != len(expected.paths()):
+    if (
+        len(items) != len(expected.products)
+        or len(pages) != len(items)
+        or group.crawl.pages != len(expected.page_paths())
+    ):
         raise Complaint(
-            f"the shop has {len(expected.products)} products on {len(expected.paths())} pages, "
+            f"the shop has {len(expected.products)} products on {len(expected.page_paths())} pages, "
             f"the crawl found {len(pages)} in {len(items)} items on {group.crawl.pages}"
         )
 
 
-async def _export(out: Output, running: Demo, group_id: str, output: Path | None) -> None:
+async def _export_products(out: Output, running: Demo, group_id: str, output: Path | None) -> None:
     path = output or running.token_file.with_name("products.csv")
     try:
         saved = await running.client.save_group_export(
@@ -146,13 +152,13 @@ async def _export(out: Output, running: Demo, group_id: str, output: Path | None
     except OSError as exc:
         raise Complaint(f"--output: cannot write {path}: {exc.strerror or exc}") from exc
     hint = "" if output else " (--output products.csv keeps it)"
-    out.note(f"Exported to {path.name}: {saved.bytes:,} bytes{hint}.")
+    out.print_note(f"Exported to {path.name}: {saved.bytes:,} bytes{hint}.")
 
 
-def _price(item: dict[str, Any]) -> str:
+def _price_text(item: dict[str, Any]) -> str:
     price = item["price"] or {}
     return f"{price.get('amount', '')} {price.get('currency', '')}".strip()
 
 
-def _pace(crawl: CrawlView) -> str:
+def _rate_text(crawl: CrawlView) -> str:
     return "" if crawl.rate_per_s is None else f"{crawl.rate_per_s:.0f} pages a second"

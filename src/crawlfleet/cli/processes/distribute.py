@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crawlfleet.cli.admin.status import show_status
-from crawlfleet.cli.command import Call, command
-from crawlfleet.cli.exit_codes import talk, usage_error
+from crawlfleet.cli.admin.status import print_status
+from crawlfleet.cli.command import Call, local_command
+from crawlfleet.cli.exit_codes import print_to_stderr, usage_error
 from crawlfleet.cli.output import Output
 from crawlfleet.cli.processes import process_options
 
 if TYPE_CHECKING:
     from crawlfleet.settings.base import Settings
 
-USUAL_FILE = "config/distribution_{mode}.json"
+DEFAULT_FILE = "config/distribution_{mode}.json"
 """Where `crawlfleet init` puts it; read when no file is named and it is there."""
 
 
 def add_to(app: typer.Typer) -> None:
-    command(
+    local_command(
         app,
         "distribute",
         "crawlfleet distribute --mode standalone",
@@ -30,10 +30,10 @@ def add_to(app: typer.Typer) -> None:
         'crawlfleet distribute --mode worker --device-id worker-001 --device-name "Worker Node 1"',
         "crawlfleet distribute --mode master --config config/my_config.json",
         "crawlfleet distribute --status",
-    )(distribute)
+    )(run_mode)
 
 
-def distribute(
+def run_mode(
     mode: Annotated[str | None, typer.Option("--mode", help="master, worker or standalone.")] = None,
     status: Annotated[bool, typer.Option("--status", help="Show the state of the installation and leave.")] = False,
     host: process_options.HostOption = None,
@@ -55,7 +55,7 @@ def distribute(
     Without --config the file config/distribution_MODE.json is read, if it is there.
     """
     if status:
-        _show(Call(Output(is_json=json), {"--url": url, "--token": token, "--data-dir": data_dir}))
+        _show_status(Call(Output(is_json=json), {"--url": url, "--token": token, "--data-dir": data_dir}))
         return
     flags: dict[str, object] = {
         "--host": host,
@@ -69,17 +69,17 @@ def distribute(
         "--data-dir": data_dir,
         "log_format": process_options.log_format(json),
     }
-    _start(mode, config, flags)
+    _start_process(mode, config, flags)
 
 
-def _show(call: Call) -> None:
+def _show_status(call: Call) -> None:
     try:
-        show_status(call)
+        print_status(call)
     finally:
         call.close()
 
 
-def _start(mode: str | None, config: Path | None, flags: dict[str, object]) -> None:
+def _start_process(mode: str | None, config: Path | None, flags: dict[str, object]) -> None:
     import os
 
     from crawlfleet.settings.loading import load_mode, setting_of
@@ -88,20 +88,20 @@ def _start(mode: str | None, config: Path | None, flags: dict[str, object]) -> N
     mode = load_mode(file, os.environ, mode)
     if mode is None:
         usage_error("which mode?", "--mode standalone starts everything on this machine; --status shows the state")
-    usual = Path(USUAL_FILE.format(mode=mode))
-    if file is None and usual.is_file():
-        talk(f"note: settings from {usual}")
-        file = usual
-    cls, start = _process(mode)
+    default_file = Path(DEFAULT_FILE.format(mode=mode))
+    if file is None and default_file.is_file():
+        print_to_stderr(f"note: settings from {default_file}")
+        file = default_file
+    cls, start = _settings_and_start(mode)
     for flag in [
         flag for flag, value in flags.items() if value is not None and setting_of(flag) not in cls.model_fields
     ]:
-        talk(f"note: {flag} is ignored: it is no setting of a {mode}")
+        print_to_stderr(f"note: {flag} is ignored: it is no setting of a {mode}")
         del flags[flag]
     start(process_options.load_settings(cls, file, flags).settings)
 
 
-def _process(mode: str) -> tuple[type[Settings], Callable[[Any], None]]:
+def _settings_and_start(mode: str) -> tuple[type[Settings], Callable[[Any], None]]:
     from crawlfleet.settings.master import MasterSettings, StandaloneSettings
     from crawlfleet.settings.worker import WorkerSettings
 

@@ -7,21 +7,21 @@ from typing import Annotated
 
 import typer
 
-from crawlfleet.cli.command import command
+from crawlfleet.cli.command import local_command
 from crawlfleet.cli.processes import process_options
 
 
 def add_to(app: typer.Typer) -> None:
-    command(
+    local_command(
         app,
         "master",
         "crawlfleet master --host 0.0.0.0 --port 8000 --data-dir /var/lib/crawlfleet",
         "crawlfleet master --store postgresql://fleet@db/fleet --broker redis://cache:6379/0 --results s3://fleet/results",
         "crawlfleet master --config master.toml",
-    )(master)
+    )(master_command)
 
 
-def master(
+def master_command(
     host: process_options.HostOption = None,
     port: process_options.PortOption = None,
     data_dir: process_options.DataDirOption = None,
@@ -58,8 +58,8 @@ def master(
         "--broker": broker,
         "--results": results,
         "--name": name,
-        "--allow-host": process_options.joined(allow_host),
-        "--allowed-network": process_options.joined(allowed_network),
+        "--allow-host": process_options.join_values(allow_host),
+        "--allowed-network": process_options.join_values(allowed_network),
         "--tls-cert": tls_cert,
         "--tls-key": tls_key,
         "--log-level": log_level,

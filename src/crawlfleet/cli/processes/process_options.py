@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from crawlfleet.cli.exit_codes import ExitCode, talk
+from crawlfleet.cli.exit_codes import ExitCode, print_to_stderr
 
 if TYPE_CHECKING:
     from crawlfleet.settings.base import Settings
@@ -61,11 +61,11 @@ def load_settings(cls: type[S], file: Path | None, flags: Mapping[str, object]) 
 
     loaded = load(cls, config_file(file), os.environ, flags)
     for left in loaded.ignored:
-        talk(f"note: {left.key} is ignored: {left.reason} (from {left.source})")
+        print_to_stderr(f"note: {left.key} is ignored: {left.reason} (from {left.source})")
     return loaded
 
 
-def joined(values: list[str] | None) -> str | None:
+def join_values(values: list[str] | None) -> str | None:
     """Repeated flags, each of which may list several."""
     return ",".join(values) if values else None
 
@@ -77,14 +77,14 @@ def log_format(is_json: bool) -> str | None:
 def start_master(settings: MasterSettings) -> None:
     from crawlfleet.bootstrap.serve import run_master
 
-    _leave(run_master(settings))
+    _exit_unless_ok(run_master(settings))
 
 
 def start_standalone(settings: StandaloneSettings) -> None:
     from crawlfleet.bootstrap.standalone import run_standalone
 
     pools = _read_pools(settings.proxies_file)
-    _leave(run_standalone(settings, settings.nodes, settings.slots, settings.executors, pools))
+    _exit_unless_ok(run_standalone(settings, settings.nodes, settings.slots, settings.executors, pools))
 
 
 def start_worker(settings: WorkerSettings) -> None:
@@ -117,7 +117,7 @@ def start_worker(settings: WorkerSettings) -> None:
         drain_s=settings.drain_s,
     )
     configure_logs(settings.log_level, settings.log_format)
-    _leave(uvloop.run(run_worker(options)))
+    _exit_unless_ok(uvloop.run(run_worker(options)))
 
 
 def _read_pools(file: Path | None) -> dict[str, list[str]]:
@@ -132,6 +132,6 @@ def _read_pools(file: Path | None) -> dict[str, list[str]]:
         raise BadSetting("proxies_file", str(exc), Source("file", str(file))) from exc
 
 
-def _leave(code: int) -> None:
+def _exit_unless_ok(code: int) -> None:
     if code != ExitCode.OK:
         raise typer.Exit(code)

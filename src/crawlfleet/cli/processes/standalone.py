@@ -6,21 +6,21 @@ from typing import Annotated
 
 import typer
 
-from crawlfleet.cli.command import command
+from crawlfleet.cli.command import local_command
 from crawlfleet.cli.processes import process_options
 
 
 def add_to(app: typer.Typer) -> None:
-    command(
+    local_command(
         app,
         "standalone",
         "crawlfleet standalone",
         "crawlfleet standalone --data-dir ./fleet --port 8080 --nodes 2 --slots 8",
         "crawlfleet standalone --proxies-file proxies.txt",
-    )(standalone)
+    )(standalone_command)
 
 
-def standalone(
+def standalone_command(
     host: process_options.HostOption = None,
     port: process_options.PortOption = None,
     data_dir: process_options.DataDirOption = None,
@@ -48,8 +48,8 @@ def standalone(
         "--data-dir": data_dir,
         "--nodes": nodes,
         "--slots": slots,
-        "--allow-host": process_options.joined(allow_host),
-        "--executors": process_options.joined(executors),
+        "--allow-host": process_options.join_values(allow_host),
+        "--executors": process_options.join_values(executors),
         "--store": store,
         "--proxies-file": proxies_file,
         "--results": results,

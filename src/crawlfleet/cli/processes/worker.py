@@ -7,22 +7,22 @@ from typing import Annotated
 
 import typer
 
-from crawlfleet.cli.command import command
+from crawlfleet.cli.command import local_command
 from crawlfleet.cli.processes import process_options
 
 
 def add_to(app: typer.Typer) -> None:
-    command(
+    local_command(
         app,
         "worker",
         "crawlfleet worker --master http://10.0.0.1:8000 --enrol-token TOKEN",
         "crawlfleet worker --master http://a:8000,http://b:8000 --device-id worker-001 --region us --slots 16",
         "crawlfleet worker --config worker.toml --executors my_crawlers --capability proxy_rotation=1",
         "crawlfleet worker --config worker.toml --resource cpu=2 --resource memory_mb=4096 --weight 2",
-    )(worker)
+    )(worker_command)
 
 
-def worker(
+def worker_command(
     master: Annotated[
         list[str] | None,
         typer.Option("--master", help="The address of a master. May be repeated, or list several with commas."),
@@ -87,10 +87,10 @@ def worker(
     from crawlfleet.settings.worker import WorkerSettings
 
     flags = {
-        "--master": process_options.joined(master),
+        "--master": process_options.join_values(master),
         "--enrol-token": enrol_token,
         "--enrol-token-file": enrol_token_file,
-        "--executors": process_options.joined(executors),
+        "--executors": process_options.join_values(executors),
         "--device-id": device_id,
         "--name": name,
         "--description": description,
@@ -104,7 +104,7 @@ def worker(
         "--weight": weight,
         "--resource": resource,
         "--data-dir": data_dir,
-        "--allow-host": process_options.joined(allow_host),
+        "--allow-host": process_options.join_values(allow_host),
         "--proxies-file": proxies_file,
         "--ca-file": ca_file,
         "--memory-limit-mb": memory_limit_mb,

@@ -8,7 +8,7 @@ import typer
 
 from crawlfleet.cli import values
 from crawlfleet.cli.command import Call, api_command
-from crawlfleet.cli.wait.group_outcome import print_new
+from crawlfleet.cli.wait.group_outcome import print_new_group
 from crawlfleet.cli.work.group import KeyOption, LinesOption, NameOption, ProjectOption
 from crawlfleet.cli.work.task import ParamOption, ParamsOption, PriorityOption, TimeoutOption, WaitOption
 
@@ -24,10 +24,10 @@ def add_to(app: typer.Typer) -> None:
         """crawlfleet crawl https://a.example/ https://b.example/ --params '{"selectors": {"title": "h1"}}'""",
         "crawlfleet crawl https://shop.example/ --depth 3 --param sitemaps=true --json",
         "crawlfleet crawl https://shop.example/ --depth 9 --max-pages 100000 --progress --json",
-    )(crawl)
+    )(start_crawl)
 
 
-def crawl(
+def start_crawl(
     call: Call,
     urls: Annotated[list[str], typer.Argument(help="Where it begins.", metavar="URL...", show_default=False)],
     members: Annotated[int, typer.Option("--members", help="Tasks that take part in it, on as many nodes.", min=1)] = 4,
@@ -51,8 +51,8 @@ def crawl(
 
     All else is done with the group: crawlfleet group show, cancel, retry, export.
     """
-    said = {"depth": depth, "max_pages": max_pages}
-    parameters = values.parameters(params, param) | {word: n for word, n in said.items() if n is not None}
+    limits = {"depth": depth, "max_pages": max_pages}
+    parameters = values.parse_parameters(params, param) | {word: n for word, n in limits.items() if n is not None}
     group = call.client.crawl(
         urls,
         parameters,
@@ -60,15 +60,15 @@ def crawl(
         name=name,
         project_id=project,
         idempotency_key=key,
-        **{"priority": values.priority(priority), **values.assigned(field or [], "--field")},
+        **{"priority": values.parse_priority(priority), **values.parse_pairs(field or [], "--field")},
     )
-    for note in _assumed(parameters, group):
-        call.out.note(note)
-    print_new(call, group, wait or progress, timeout, with_lines=progress)
+    for note in _assumption_notes(parameters, group):
+        call.out.print_note(note)
+    print_new_group(call, group, wait or progress, timeout, with_lines=progress)
 
 
-def _assumed(parameters: dict[str, Any], group: GroupView) -> list[str]:
-    """What nobody said, and people may not expect."""
+def _assumption_notes(parameters: dict[str, Any], group: GroupView) -> list[str]:
+    """Notes on defaults that were not asked for and that people may not expect."""
     leads_on = [name for name in ("depth", "sitemaps", "pagination") if parameters.get(name)]
     if not leads_on:
         return ["note: without --depth only the given URLs are read, and no link is followed"]

@@ -8,7 +8,7 @@ import typer
 
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exit_codes import Complaint, usage_error
-from crawlfleet.cli.output import plain
+from crawlfleet.cli.output import to_builtins
 
 if TYPE_CHECKING:
     from crawlfleet.client._generated.models import BulkView
@@ -29,11 +29,11 @@ def list_letters(
 ) -> None:
     """List dead letters, newest first."""
     letters = list(call.client.dead_letters(cause=cause, project_id=project, limit=limit))
-    call.out.listing(
+    call.out.print_listing(
         "dead_letters",
         letters,
         ("TASK", "TYPE", "PROJECT", "SINCE", "CAUSE"),
-        lambda one: (one.task_id, one.task_type, one.project_id, one.buried_at, one.cause),
+        lambda letter: (letter.task_id, letter.task_type, letter.project_id, letter.buried_at, letter.cause),
         empty="no dead letters",
         prose=("CAUSE",),
         drop=("PROJECT", "SINCE", "TYPE"),
@@ -41,13 +41,13 @@ def list_letters(
 
 
 @api_command(app, "groups", "crawlfleet dead-letter groups")
-def groups(call: Call, project: ProjectOption = None) -> None:
+def list_causes(call: Call, project: ProjectOption = None) -> None:
     """Group dead letters by cause, the most frequent first."""
-    call.out.listing(
+    call.out.print_listing(
         "groups",
         call.client.dead_letter_groups(project_id=project),
         ("COUNT", "NEWEST", "EXAMPLE", "CAUSE"),
-        lambda one: (one.count, one.newest_at, one.example, one.cause),
+        lambda group: (group.count, group.newest_at, group.example, group.cause),
         empty="no dead letters",
         prose=("CAUSE",),
         drop=("NEWEST", "EXAMPLE"),
@@ -55,18 +55,27 @@ def groups(call: Call, project: ProjectOption = None) -> None:
 
 
 @api_command(app, "show", "crawlfleet dead-letter show task-0123456789abcdef")
-def show(call: Call, task_id: TaskId) -> None:
+def show_letter(call: Call, task_id: TaskId) -> None:
     """Show a dead letter with its task and every execution it had."""
-    found = call.client.dead_letter(task_id)
+    detail = call.client.dead_letter(task_id)
     if call.out.is_json:
-        call.out.json(found)
+        call.out.print_json(detail)
         return
-    call.out.record(plain(found.dead_letter))
-    call.out.record({"parameters": found.task.parameters})
-    call.out.text("")
-    call.out.table(
+    call.out.print_record(to_builtins(detail.dead_letter))
+    call.out.print_record({"parameters": detail.task.parameters})
+    call.out.print_text("")
+    call.out.print_table(
         ("EXECUTION", "STATUS", "NODE", "ENDED", "ERROR"),
-        [(one.id, one.status, one.node_id, one.end_time, one.error and one.error.message) for one in found.executions],
+        [
+            (
+                execution.id,
+                execution.status,
+                execution.node_id,
+                execution.end_time,
+                execution.error and execution.error.message,
+            )
+            for execution in detail.executions
+        ],
         prose=("ERROR",),
         drop=("ENDED", "NODE"),
     )
@@ -78,7 +87,7 @@ def show(call: Call, task_id: TaskId) -> None:
     "crawlfleet dead-letter replay task-0123456789abcdef",
     'crawlfleet dead-letter replay --cause "network: connection refused"',
 )
-def replay(
+def replay_letters(
     call: Call,
     task_ids: Annotated[list[str] | None, typer.Argument(help="Ids of tasks; or choose by --cause.")] = None,
     cause: CauseOption = None,
@@ -96,7 +105,7 @@ def replay(
     "crawlfleet dead-letter drop task-0123456789abcdef",
     'crawlfleet dead-letter drop --cause "network: connection refused"',
 )
-def drop(
+def drop_letters(
     call: Call,
     task_ids: Annotated[list[str] | None, typer.Argument(help="Ids of tasks; or choose by --cause.")] = None,
     cause: CauseOption = None,
@@ -106,7 +115,7 @@ def drop(
         usage_error("name either tasks or --cause", "crawlfleet dead-letter groups lists the causes")
     if task_ids and len(task_ids) == 1:
         call.client.drop_dead_letter(task_ids[0])
-        call.out.answer({"dropped": task_ids}, f"{task_ids[0]}: dropped")
+        call.out.print_answer({"dropped": task_ids}, f"{task_ids[0]}: dropped")
         return
     done = call.client.drop_many(ids=task_ids) if task_ids else call.client.drop_many(cause=cause)
     _print_changed(call, done, "dropped")
@@ -114,10 +123,10 @@ def drop(
 
 def _print_changed(call: Call, done: BulkView, word: str) -> None:
     if call.out.is_json:
-        call.out.json(done)
+        call.out.print_json(done)
     else:
-        call.out.text(f"{done.changed} tasks {word}" + (f", {done.refused} refused" if done.refused else ""))
+        call.out.print_text(f"{done.changed} tasks {word}" + (f", {done.refused} refused" if done.refused else ""))
         for refusal in done.refusals[:10]:
-            call.out.note(f"{refusal.id}: {refusal.detail}")
+            call.out.print_note(f"{refusal.id}: {refusal.detail}")
     if done.refused and not done.changed:
         raise Complaint("no task was changed", hint="crawlfleet dead-letter list shows those there are")

@@ -10,7 +10,7 @@ from crawlfleet.cli import values
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exit_codes import Complaint, ExitCode, usage_error
 from crawlfleet.cli.output import COLOURS
-from crawlfleet.cli.wait.tasks import left_alone
+from crawlfleet.cli.wait.tasks import note_on_interrupt
 from crawlfleet.observe.terminal_text import escape_line
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _REASON_CHARS = 120
 @api_command(
     app, "submit", "crawlfleet flow submit flow.yaml --wait", "crawlfleet flow submit flow.json --project shop --json"
 )
-def submit(
+def submit_flow(
     call: Call,
     file: Annotated[str, typer.Argument(help="The flow, in JSON or YAML; - is standard input.", metavar="FILE")],
     project: Annotated[str | None, typer.Option("--project", help="The project it belongs to.")] = None,
@@ -42,21 +42,21 @@ def submit(
     timeout: TimeoutOption = None,
 ) -> None:
     """Submit a flow: {"name": ..., "steps": {"a": {"task": {...}}, "b": {"task": {...}, "after": ["a"]}}}."""
-    said = _read(file)
-    unknown = said.keys() - {"name", "project_id", "steps"}
+    description = _read_flow(file)
+    unknown = description.keys() - {"name", "project_id", "steps"}
     if unknown:
         usage_error(f"FILE: a flow has name, project_id and steps, not {', '.join(sorted(unknown))}")
     flow = call.client.submit_flow(
-        said.get("steps", {}),
-        name=name or said.get("name"),
-        project_id=project or said.get("project_id"),
+        description.get("steps", {}),
+        name=name or description.get("name"),
+        project_id=project or description.get("project_id"),
         idempotency_key=key,
     )
     if not wait:
-        call.out.answer(flow, flow.id)
+        call.out.print_answer(flow, flow.id)
         return
-    call.out.note(flow.id)
-    _watched(call, flow.id, timeout)
+    call.out.print_note(flow.id)
+    _wait_for_flow(call, flow.id, timeout)
 
 
 @api_command(app, "list", "crawlfleet flow list", "crawlfleet flow list --project shop --json")
@@ -66,19 +66,19 @@ def list_flows(
     limit: Annotated[int, typer.Option("--limit", help="How many at most.", min=1)] = 50,
 ) -> None:
     """List flows, newest first."""
-    call.out.listing(
+    call.out.print_listing(
         "flows",
         list(call.client.flows(project_id=project, limit=limit)),
         ("FLOW", "STATUS", "TASKS", "OPEN", "FAILED", "PROJECT", "CREATED", "NAME"),
-        lambda one: (
-            one.id,
-            one.status,
-            one.progress.total,
-            one.progress.open,
-            one.progress.failed + one.progress.timeout,
-            one.project_id,
-            one.created_at,
-            one.name,
+        lambda flow: (
+            flow.id,
+            flow.status,
+            flow.progress.total,
+            flow.progress.open,
+            flow.progress.failed + flow.progress.timeout,
+            flow.project_id,
+            flow.created_at,
+            flow.name,
         ),
         empty="no flows",
         prose=("NAME",),
@@ -87,9 +87,9 @@ def list_flows(
 
 
 @api_command(app, "show", "crawlfleet flow show group-0123456789abcdef")
-def show(call: Call, flow_id: FlowId) -> None:
+def show_flow(call: Call, flow_id: FlowId) -> None:
     """Show a flow as a tree, with the state of every step."""
-    _print(call, call.client.flow(flow_id))
+    _print_flow(call, call.client.flow(flow_id))
 
 
 @api_command(
@@ -98,74 +98,74 @@ def show(call: Call, flow_id: FlowId) -> None:
     "crawlfleet flow watch group-0123456789abcdef",
     "crawlfleet flow watch group-0123456789abcdef --timeout 600",
 )
-def watch(call: Call, flow_id: FlowId, timeout: TimeoutOption = None) -> None:
+def watch_flow(call: Call, flow_id: FlowId, timeout: TimeoutOption = None) -> None:
     """Wait until a flow has ended, and show it. Exit code 4 unless it completed."""
-    _watched(call, flow_id, timeout)
+    _wait_for_flow(call, flow_id, timeout)
 
 
 @api_command(app, "cancel", "crawlfleet flow cancel group-0123456789abcdef")
-def cancel(call: Call, flow_id: FlowId) -> None:
+def cancel_flow(call: Call, flow_id: FlowId) -> None:
     """Cancel every task of a flow that has not ended."""
     done = call.client.cancel_flow(flow_id)
-    call.out.answer(done, f"{done.id}: {done.changed} tasks cancelled, or asked to stop")
+    call.out.print_answer(done, f"{done.id}: {done.changed} tasks cancelled, or asked to stop")
 
 
 @api_command(app, "resume", "crawlfleet flow resume group-0123456789abcdef")
-def resume(call: Call, flow_id: FlowId) -> None:
+def resume_flow(call: Call, flow_id: FlowId) -> None:
     """Run again what failed or was cancelled, and what could not run because of it. What completed stays."""
     done = call.client.resume_flow(flow_id)
-    call.out.answer(done, f"{done.id}: {done.changed} tasks run again or wait for those that do")
+    call.out.print_answer(done, f"{done.id}: {done.changed} tasks run again or wait for those that do")
 
 
 @api_command(app, "drop", "crawlfleet flow drop group-0123456789abcdef")
-def drop(call: Call, flow_id: FlowId) -> None:
+def drop_flow(call: Call, flow_id: FlowId) -> None:
     """Forget a flow that has ended, with its tasks and all of their history."""
     call.client.drop_flow(flow_id)
-    call.out.answer({"dropped": flow_id}, f"{flow_id}: dropped")
+    call.out.print_answer({"dropped": flow_id}, f"{flow_id}: dropped")
 
 
-def _read(name: str) -> dict[str, Any]:
+def _read_flow(name: str) -> dict[str, Any]:
     import yaml
 
     try:
         # Every JSON text is YAML as well.
-        found = yaml.safe_load(values.read_text(name, "FILE"))
+        description = yaml.safe_load(values.read_text(name, "FILE"))
     except (yaml.YAMLError, ValueError, RecursionError) as exc:
         usage_error(f"FILE: neither JSON nor YAML: {exc}")
-    if not isinstance(found, dict) or not isinstance(found.get("steps"), dict):
+    if not isinstance(description, dict) or not isinstance(description.get("steps"), dict):
         usage_error("FILE: a flow is an object with steps", """an example: {"steps": {"a": {"task": {...}}}}""")
-    return found
+    return description
 
 
-def _watched(call: Call, flow_id: str, timeout: float | None) -> None:
+def _wait_for_flow(call: Call, flow_id: str, timeout: float | None) -> None:
     from crawlfleet.client import WaitTimeout
 
-    with left_alone(call, "flow", [flow_id]), call.out.bar() as bar:
+    with note_on_interrupt(call, "flow", [flow_id]), call.out.progress_bar() as bar:
         line = bar.add_task("waiting", total=None, note="")
 
-        def looked(flow: FlowDetail) -> None:
+        def show_progress(flow: FlowDetail) -> None:
             ended = flow.progress.total - flow.progress.open
             running = [step.key for step in flow.steps if step.status in ("assigned", "processing")]
             bar.update(line, completed=ended, total=flow.progress.total, note=", ".join(running[:3]))
 
         try:
-            flow = call.client.wait_flow(flow_id, timeout, looked)
+            flow = call.client.wait_flow(flow_id, timeout, show_progress)
         except WaitTimeout as exc:
             raise Complaint(str(exc), ExitCode.TASK_NOT_COMPLETED, f"crawlfleet flow show {flow_id}") from exc
-    _print(call, flow)
+    _print_flow(call, flow)
     if flow.status != "completed":
         hint = f"crawlfleet flow resume {flow_id}"
         raise Complaint(f"{flow_id} ended as {flow.status}", ExitCode.TASK_NOT_COMPLETED, hint)
 
 
-def _print(call: Call, flow: FlowDetail) -> None:
+def _print_flow(call: Call, flow: FlowDetail) -> None:
     if call.out.is_json:
-        call.out.json(flow)
+        call.out.print_json(flow)
     else:
-        call.out.stdout.print(_tree(flow))
+        call.out.stdout.print(_flow_tree(flow))
 
 
-def _tree(flow: FlowDetail) -> Tree:
+def _flow_tree(flow: FlowDetail) -> Tree:
     """Every step once, below the last of its parents; the others are named beside it."""
     from rich.text import Text
     from rich.tree import Tree
@@ -176,11 +176,11 @@ def _tree(flow: FlowDetail) -> Tree:
     branches: dict[str, Tree] = {}
     for step in flow.steps:
         parents = list(step.after)
-        branches[step.key] = (branches[parents[-1]] if parents else root).add(_line(step))
+        branches[step.key] = (branches[parents[-1]] if parents else root).add(_step_line(step))
     return root
 
 
-def _line(step: StepView) -> Any:
+def _step_line(step: StepView) -> Any:
     from rich.text import Text
 
     word = "skipped" if step.is_skipped else step.status

@@ -9,21 +9,21 @@ import typer
 from crawlfleet.cli import values
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exit_codes import usage_error
-from crawlfleet.cli.output import plain, seconds
-from crawlfleet.cli.wait.group_outcome import print_end, print_new
-from crawlfleet.cli.wait.groups import watch_group
+from crawlfleet.cli.output import to_builtins, trim_instants
+from crawlfleet.cli.wait.group_outcome import print_group_end, print_new_group
+from crawlfleet.cli.wait.groups import wait_for_group
 from crawlfleet.cli.work.export import (
     BomOption,
     FormatOption,
     GuardOption,
     OutputOption,
     PagesOption,
-    chosen_format,
+    choose_format,
+    kind_options,
     note_missing_archive,
-    of_pages,
     print_quality,
-    save,
-    write_out,
+    save_with_bar,
+    write_to_stdout,
 )
 from crawlfleet.cli.work.task import ParamOption, ParamsOption, PriorityOption, TimeoutOption, WaitOption
 
@@ -50,7 +50,7 @@ PartialOption = Annotated[bool, typer.Option("--partial", help="Also while membe
     "crawlfleet group add tasks.json --project shop --wait",
     "crawlfleet group add --name later",
 )
-def add(
+def create_group(
     call: Call,
     file: Annotated[
         str | None, typer.Argument(help="JSON lines, or a JSON list; - is standard input.", metavar="FILE")
@@ -66,11 +66,11 @@ def add(
 
     Without FILE it begins empty; tasks join it with: crawlfleet task submit ... --field group_id=GROUP.
     """
-    tasks = [] if file is None else list(values.tasks_in(file))
+    tasks = [] if file is None else list(values.read_tasks(file))
     if file is not None and not tasks:
         usage_error("FILE: there is no task in it")
     group = call.client.create_group(tasks, name=name, project_id=project, is_closed=closed, idempotency_key=key)
-    print_new(call, group, wait, timeout)
+    print_new_group(call, group, wait, timeout)
 
 
 @api_command(
@@ -80,7 +80,7 @@ def add(
     """crawlfleet group shard web_crawl --over urls --values urls.txt --count 8 --params '{"depth": 1}' --wait""",
     "crawlfleet group shard my_type --over ids --params @params.json --size 50 --field timeout_s=60",
 )
-def shard(
+def shard_task(
     call: Call,
     task_type: Annotated[str, typer.Argument(help="What to run: crawlfleet task types lists them.")],
     over: Annotated[str, typer.Option("--over", help="The parameter that holds the list.")],
@@ -105,7 +105,7 @@ def shard(
     """Split the list at one parameter of a task into shards, in order. Prints the id of their group."""
     if (size is None) == (count is None):
         usage_error("give either --size or --count", "--size 100 makes shards of a hundred values")
-    parameters = values.parameters(params, param)
+    parameters = values.parse_parameters(params, param)
     if values_file is not None:
         lines = values.read_text(values_file, "--values").splitlines()
         parameters[over] = [line.strip() for line in lines if line.strip()]
@@ -118,9 +118,9 @@ def shard(
         name=name,
         project_id=project,
         idempotency_key=key,
-        **{"priority": values.priority(priority), **values.assigned(field or [], "--field")},
+        **{"priority": values.parse_priority(priority), **values.parse_pairs(field or [], "--field")},
     )
-    print_new(call, group, wait, timeout)
+    print_new_group(call, group, wait, timeout)
 
 
 @api_command(app, "list", "crawlfleet group list", "crawlfleet group list --project shop --kind shards --json")
@@ -131,20 +131,20 @@ def list_groups(
     limit: Annotated[int, typer.Option("--limit", help="How many at most.", min=1)] = 50,
 ) -> None:
     """List groups with their progress, newest first."""
-    found = list(call.client.groups(project_id=project, kind=kind, limit=limit))
-    call.out.listing(
+    groups = list(call.client.groups(project_id=project, kind=kind, limit=limit))
+    call.out.print_listing(
         "groups",
-        found,
+        groups,
         ("GROUP", "KIND", "ENDED", "TOTAL", "FAILED", "PROJECT", "CREATED", "NAME"),
-        lambda one: (
-            one.id,
-            one.kind,
-            one.progress.total - one.progress.open,
-            one.progress.total,
-            one.progress.failed + one.progress.timeout,
-            one.project_id,
-            one.created_at,
-            one.name,
+        lambda group: (
+            group.id,
+            group.kind,
+            group.progress.total - group.progress.open,
+            group.progress.total,
+            group.progress.failed + group.progress.timeout,
+            group.project_id,
+            group.created_at,
+            group.name,
         ),
         empty="no groups",
         prose=("NAME",),
@@ -153,25 +153,25 @@ def list_groups(
 
 
 @api_command(app, "show", "crawlfleet group show group-0123456789abcdef")
-def show(call: Call, group_id: GroupId) -> None:
+def show_group(call: Call, group_id: GroupId) -> None:
     """Show a group: how far it is, and the first of its failures."""
     group = call.client.group(group_id)
     if call.out.is_json:
-        call.out.json(group)
+        call.out.print_json(group)
         return
-    record = plain(group)
-    apart = ("progress", "failures", "crawl")
-    call.out.record({name: value for name, value in record.items() if name not in apart})
-    call.out.text("\nits members")
-    call.out.record(record["progress"])
+    record = to_builtins(group)
+    separate_fields = ("progress", "failures", "crawl")
+    call.out.print_record({name: value for name, value in record.items() if name not in separate_fields})
+    call.out.print_text("\nits members")
+    call.out.print_record(record["progress"])
     if group.crawl is not None:
-        call.out.text("\nits pages")
-        call.out.record(record["crawl"])
+        call.out.print_text("\nits pages")
+        call.out.print_record(record["crawl"])
     if group.failures:
-        call.out.text("")
-        call.out.table(
+        call.out.print_text("")
+        call.out.print_table(
             ("TASK", "STATUS", "MESSAGE"),
-            [(one.task_id, one.status, one.message) for one in group.failures],
+            [(failure.task_id, failure.status, failure.message) for failure in group.failures],
             prose=("MESSAGE",),
         )
 
@@ -183,20 +183,20 @@ def show(call: Call, group_id: GroupId) -> None:
     "crawlfleet group watch group-0123456789abcdef --timeout 60 --json",
     "crawlfleet group watch group-0123456789abcdef --progress --json",
 )
-def watch(call: Call, group_id: GroupId, timeout: TimeoutOption = None, progress: LinesOption = False) -> None:
+def watch_group(call: Call, group_id: GroupId, timeout: TimeoutOption = None, progress: LinesOption = False) -> None:
     """Wait for a group with a progress bar. Exit code 0 when every member completed, 4 when one did not."""
-    print_end(call, watch_group(call, group_id, timeout, with_lines=progress), with_lines=progress)
+    print_group_end(call, wait_for_group(call, group_id, timeout, with_lines=progress), with_lines=progress)
 
 
 @api_command(app, "close", "crawlfleet group close group-0123456789abcdef")
-def close(call: Call, group_id: GroupId) -> None:
+def close_group(call: Call, group_id: GroupId) -> None:
     """Let no other tasks join a group."""
     group = call.client.close_group(group_id)
-    call.out.answer(group, f"{group.id}: closed")
+    call.out.print_answer(group, f"{group.id}: closed")
 
 
 @api_command(app, "cancel", "crawlfleet group cancel group-0123456789abcdef")
-def cancel(call: Call, group_id: GroupId) -> None:
+def cancel_group(call: Call, group_id: GroupId) -> None:
     """Cancel every member that has not ended; no other tasks may join any more."""
     _print_changed(call, call.client.cancel_group(group_id), "cancelled, or their nodes asked to stop them")
 
@@ -207,7 +207,7 @@ def cancel(call: Call, group_id: GroupId) -> None:
     "crawlfleet group retry group-0123456789abcdef",
     "crawlfleet group retry group-0123456789abcdef --status failed,timeout,cancelled",
 )
-def retry(
+def retry_members(
     call: Call,
     group_id: GroupId,
     status: Annotated[
@@ -224,7 +224,7 @@ def retry(
     "crawlfleet group export group-0123456789abcdef > items.jsonl",
     "crawlfleet group export group-0123456789abcdef --output items.parquet --partial",
 )
-def export(
+def export_group(
     call: Call,
     group_id: GroupId,
     format: FormatOption = None,
@@ -236,48 +236,48 @@ def export(
 ) -> None:
     """Write the items of all members, in the order of the members, as JSON lines, CSV or Parquet, or their archives
     as WARC. --json tells what was written."""
-    asked: dict[str, Any] = {
-        "format": chosen_format(format, output),
+    options: dict[str, Any] = {
+        "format": choose_format(format, output),
         "partial": partial,
         "bom": bom,
         "guard": guard,
-        **of_pages(pages),
+        **kind_options(pages),
     }
-    if asked["format"] == "warc":
+    if options["format"] == "warc":
         for member in call.client.list(group=group_id, limit=1):
             note_missing_archive(call, member)
     if output is None:
-        write_out(call, asked["format"], lambda: call.client.export_group(group_id, **asked))
+        write_to_stdout(call, options["format"], lambda: call.client.export_group(group_id, **options))
         return
-    saved = save(
-        call, output, lambda on_bytes: call.client.save_group_export(group_id, output, on_bytes=on_bytes, **asked)
+    saved = save_with_bar(
+        call, output, lambda on_bytes: call.client.save_group_export(group_id, output, on_bytes=on_bytes, **options)
     )
     group = call.client.group(group_id)
-    call.out.answer(
+    call.out.print_answer(
         {"file": str(output), "bytes": saved.bytes, "is_complete": saved.is_complete, "progress": group.progress},
         f"{output}: {saved.bytes} bytes" + ("" if saved.is_complete else "; members are missing"),
     )
 
 
 @api_command(app, "quality", "crawlfleet group quality group-0123456789abcdef")
-def quality(call: Call, group_id: GroupId, partial: PartialOption = False, pages: PagesOption = False) -> None:
+def show_quality(call: Call, group_id: GroupId, partial: PartialOption = False, pages: PagesOption = False) -> None:
     """Tell how good the items of all members are: which fields are filled and with what, duplicates."""
-    print_quality(call, call.client.group_quality(group_id, partial=partial, **of_pages(pages)))
+    print_quality(call, call.client.group_quality(group_id, partial=partial, **kind_options(pages)))
 
 
 @api_command(app, "why", "crawlfleet group why group-0123456789abcdef")
-def why(call: Call, group_id: GroupId) -> None:
+def explain_group(call: Call, group_id: GroupId) -> None:
     """Say what holds up the members of a group that have not ended, for instance a host in back-off."""
-    said = call.client.group_why(group_id)
-    call.out.answer({"sentence": said.sentence, **said.data}, seconds(said.sentence))
+    why = call.client.group_why(group_id)
+    call.out.print_answer({"sentence": why.sentence, **why.data}, trim_instants(why.sentence))
 
 
 @api_command(app, "remove", "crawlfleet group remove group-0123456789abcdef")
-def remove(call: Call, group_id: GroupId) -> None:
+def remove_group(call: Call, group_id: GroupId) -> None:
     """Forget a finished group, with its tasks and everything they left."""
     call.client.remove_group(group_id)
-    call.out.answer({"removed": group_id}, f"{group_id}: removed")
+    call.out.print_answer({"removed": group_id}, f"{group_id}: removed")
 
 
 def _print_changed(call: Call, done: BulkView, what: str) -> None:
-    call.out.answer(done, f"{done.changed} tasks {what}" + (f", {done.refused} refused" if done.refused else ""))
+    call.out.print_answer(done, f"{done.changed} tasks {what}" + (f", {done.refused} refused" if done.refused else ""))

@@ -11,8 +11,8 @@ import typer
 
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exit_codes import Complaint, usage_error
-from crawlfleet.cli.output import plain
-from crawlfleet.cli.work.export import BomOption, GuardOption, OutputOption, chosen_format, write_out
+from crawlfleet.cli.output import to_builtins
+from crawlfleet.cli.work.export import BomOption, GuardOption, OutputOption, choose_format, write_to_stdout
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -27,11 +27,11 @@ NotGoneOption = Annotated[bool, typer.Option("--not-gone", help="Only those that
 FORMATS = ("jsonl", "csv")
 
 
-def for_chosen(name: str, *examples: str) -> Callable[[Callable[..., None]], None]:
+def filter_command(name: str, *examples: str) -> Callable[[Callable[..., None]], None]:
     """A command for products by filter: the function gets what was asked for, and its own options."""
 
-    def declare(function: Callable[..., None]) -> None:
-        def run(
+    def register_function(function: Callable[..., None]) -> None:
+        def run_command(
             call: Call,
             project: ProjectOption = None,
             shop: ShopOption = None,
@@ -46,16 +46,16 @@ def for_chosen(name: str, *examples: str) -> Callable[[Callable[..., None]], Non
             where = {"project_id": project, "shop": shop, "product_id": product_id, "changed_since": changed_since}
             function(call, where | {"gone": True if gone else False if not_gone else None}, **own)
 
-        *common, _ = inspect.signature(run, eval_str=True).parameters.values()
+        *common, _ = inspect.signature(run_command, eval_str=True).parameters.values()
         _, _, *own = inspect.signature(function, eval_str=True).parameters.values()
-        run.__signature__ = inspect.Signature([*common, *own])  # type: ignore[attr-defined]
-        run.__name__, run.__doc__ = function.__name__, function.__doc__
-        api_command(app, name, *examples)(run)
+        run_command.__signature__ = inspect.Signature([*common, *own])  # type: ignore[attr-defined]
+        run_command.__name__, run_command.__doc__ = function.__name__, function.__doc__
+        api_command(app, name, *examples)(run_command)
 
-    return declare
+    return register_function
 
 
-@for_chosen(
+@filter_command(
     "list",
     "crawlfleet product list --shop shop.example",
     "crawlfleet product list --project spring --changed-since 2026-05-01T00:00:00Z --json",
@@ -67,19 +67,19 @@ def list_products(
     limit: Annotated[int, typer.Option("--limit", help="How many at most.", min=1)] = 100,
 ) -> None:
     """List products."""
-    call.out.listing(
+    call.out.print_listing(
         "products",
         list(call.client.products(**where, limit=limit)),
         ("ID", "SHOP", "THEIR ID", "TITLE", "PRICE", "AVAILABILITY", "CHANGED", "GONE"),
-        lambda one: (
-            one.id,
-            one.shop,
-            one.product_id,
-            one.title,
-            _price(one.price, one.currency),
-            one.availability,
-            one.changed_at,
-            one.gone_at,
+        lambda product: (
+            product.id,
+            product.shop,
+            product.product_id,
+            product.title,
+            _price_text(product.price, product.currency),
+            product.availability,
+            product.changed_at,
+            product.gone_at,
         ),
         empty="no products",
         prose=("TITLE",),
@@ -90,34 +90,38 @@ def list_products(
 @api_command(
     app, "show", "crawlfleet product show product-0123456789abcdef", "crawlfleet product show product-... --json"
 )
-def show(
+def show_product(
     call: Call, id: Annotated[str, typer.Argument(help="As `product list` shows it.", show_default=False)]
 ) -> None:
     """Show a product and what has changed of it."""
-    found = call.client.product(id)
+    detail = call.client.product(id)
     if call.out.is_json:
-        call.out.json(found)
+        call.out.print_json(detail)
         return
-    call.out.record({name: value for name, value in plain(found.product).items() if name != "attributes"})
-    call.out.text("")
-    call.out.record(found.product.attributes)
-    call.out.text("")
-    call.out.table(
+    call.out.print_record({name: value for name, value in to_builtins(detail.product).items() if name != "attributes"})
+    call.out.print_text("")
+    call.out.print_record(detail.product.attributes)
+    call.out.print_text("")
+    call.out.print_table(
         ("CHANGED", "HOW", "WHAT"),
         [
-            (one.at, one.kind, ", ".join(f"{name}: {said[0]} -> {said[1]}" for name, said in one.fields.items()))
-            for one in found.changes
+            (
+                change.at,
+                change.kind,
+                ", ".join(f"{name}: {values[0]} -> {values[1]}" for name, values in change.fields.items()),
+            )
+            for change in detail.changes
         ],
         prose=("WHAT",),
     )
 
 
-@for_chosen(
+@filter_command(
     "export",
     "crawlfleet product export --shop shop.example > products.jsonl",
     "crawlfleet product export --format csv --not-gone -o products.csv",
 )
-def export(
+def export_products(
     call: Call,
     where: dict[str, Any],
     format: Annotated[str | None, typer.Option("--format", help="jsonl or csv; by the name of the file.")] = None,
@@ -126,20 +130,20 @@ def export(
     guard: GuardOption = False,
 ) -> None:
     """Write products as JSON lines or CSV. --json tells what was written."""
-    asked = {"format": chosen_format(format, output, FORMATS), "bom": bom, "guard": guard, **where}
+    options = {"format": choose_format(format, output, FORMATS), "bom": bom, "guard": guard, **where}
     if output is None:
-        write_out(call, asked["format"], lambda: call.client.export_products(**asked))
+        write_to_stdout(call, options["format"], lambda: call.client.export_products(**options))
         return
-    size = _save(call, output, asked)
-    call.out.answer({"file": str(output), "bytes": size}, f"{output}: {size} bytes")
+    size = _save_export(call, output, options)
+    call.out.print_answer({"file": str(output), "bytes": size}, f"{output}: {size} bytes")
 
 
-def _save(call: Call, output: Path, asked: dict[str, Any]) -> int:
+def _save_export(call: Call, output: Path, options: dict[str, Any]) -> int:
     """Under another name until all of it is there: half a file must not pass for a whole one."""
     part = output.with_name(f"{output.name}.part")
     try:
         with part.open("wb") as file:
-            size = sum(file.write(data) for data in call.client.export_products(**asked))
+            size = sum(file.write(data) for data in call.client.export_products(**options))
         part.replace(output)
     except OSError as exc:
         raise Complaint(f"--output: cannot write {output}: {exc.strerror or exc}") from exc
@@ -148,5 +152,5 @@ def _save(call: Call, output: Path, asked: dict[str, Any]) -> int:
     return size
 
 
-def _price(amount: str | None, currency: str | None) -> str | None:
+def _price_text(amount: str | None, currency: str | None) -> str | None:
     return amount if amount is None or currency is None else f"{amount} {currency}"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crawlfleet.cli import values
-from crawlfleet.cli.command import Call, JsonOption, api_command, command
+from crawlfleet.cli.command import Call, JsonOption, api_command, local_command
 from crawlfleet.cli.exit_codes import usage_error
-from crawlfleet.cli.output import Output, plain, seconds, shown
+from crawlfleet.cli.output import Output, display_text, to_builtins, trim_instants
 from crawlfleet.cli.work import task as tasks
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Overlap(StrEnum):
     "crawlfleet schedule add echo --every 15m --overlap queue --name heartbeat",
     "crawlfleet schedule add my_type --params @params.json --at 2030-01-31T12:00:00Z --field queue=slow",
 )
-def add(
+def add_schedule(
     call: Call,
     task_type: Annotated[str, typer.Argument(help="What to run: crawlfleet task types lists them.")],
     params: tasks.ParamsOption = "{}",
@@ -77,15 +77,15 @@ def add(
     ] = None,
 ) -> None:
     """Submit a task at a time, every interval or by cron: give one of --at, --every and --cron. Prints its id."""
-    if sum(one is not None for one in (at, every, cron)) != 1:
+    if sum(timing is not None for timing in (at, every, cron)) != 1:
         usage_error("give one of --at, --every and --cron", "an example: --cron '0 3 * * *'")
-    task: dict[str, Any] = {"task_type": task_type, "parameters": values.parameters(params, param)}
-    task |= {"priority": values.priority(priority)} | ({} if project is None else {"project_id": project})
+    task: dict[str, Any] = {"task_type": task_type, "parameters": values.parse_parameters(params, param)}
+    task |= {"priority": values.parse_priority(priority)} | ({} if project is None else {"project_id": project})
     others = {"name": name, "starts_at": starts_at, "ends_at": ends_at}
     schedule = call.client.create_schedule(
-        task | values.assigned(field or [], "--field"),
+        task | values.parse_pairs(field or [], "--field"),
         at=at,
-        every_s=_seconds(every),
+        every_s=_parse_interval(every),
         cron=cron,
         time_zone=time_zone,
         jitter_s=jitter,
@@ -94,7 +94,7 @@ def add(
         is_paused=paused,
         **{key: value for key, value in others.items() if value is not None},
     )
-    call.out.answer(schedule, schedule.id)
+    call.out.print_answer(schedule, schedule.id)
 
 
 @api_command(app, "list", "crawlfleet schedule list", "crawlfleet schedule list --project shop --json")
@@ -105,12 +105,20 @@ def list_schedules(
     limit: Annotated[int, typer.Option("--limit", help="How many at most.", min=1)] = 50,
 ) -> None:
     """List schedules, newest first."""
-    found = list(call.client.schedules(project_id=project, task_type=type, limit=limit))
-    call.out.listing(
+    schedules = list(call.client.schedules(project_id=project, task_type=type, limit=limit))
+    call.out.print_listing(
         "schedules",
-        found,
+        schedules,
         ("SCHEDULE", "NAME", "TYPE", "WHEN", "STATE", "NEXT RUN", "LAST ERROR"),
-        lambda one: (one.id, one.name, one.task["task_type"], when(one), one.status, one.next_run_at, one.last_error),
+        lambda schedule: (
+            schedule.id,
+            schedule.name,
+            schedule.task["task_type"],
+            timing_text(schedule),
+            schedule.status,
+            schedule.next_run_at,
+            schedule.last_error,
+        ),
         empty="no schedules",
         prose=("NAME", "LAST ERROR"),
         drop=("NAME", "STATE", "LAST ERROR"),
@@ -118,22 +126,22 @@ def list_schedules(
 
 
 @api_command(app, "show", "crawlfleet schedule show schedule-0123456789abcdef")
-def show(call: Call, schedule_id: ScheduleId) -> None:
+def show_schedule(call: Call, schedule_id: ScheduleId) -> None:
     """Show a schedule with its next runs and what became of its last ones."""
-    found = call.client.schedule(schedule_id)
+    schedule = call.client.schedule(schedule_id)
     if call.out.is_json:
-        call.out.json(found)
+        call.out.print_json(schedule)
         return
-    fields = plain(found)
+    fields = to_builtins(schedule)
     for name in ("next_runs", "last_runs"):
         fields.pop(name)
-    call.out.record(fields)
-    for run in found.next_runs or []:
-        call.out.record({"next run": run})
-    call.out.text("")
-    call.out.table(
+    call.out.print_record(fields)
+    for run in schedule.next_runs or []:
+        call.out.print_record({"next run": run})
+    call.out.print_text("")
+    call.out.print_table(
         ("RUN", "STATUS", "TASK", "TASK STATUS", "REASON"),
-        [(one.run_at, one.status, one.task_id, one.task_status, one.reason) for one in found.last_runs or []],
+        [(tick.run_at, tick.status, tick.task_id, tick.task_status, tick.reason) for tick in schedule.last_runs or []],
         empty="no runs yet",
         prose=("REASON",),
         drop=("TASK STATUS",),
@@ -141,15 +149,15 @@ def show(call: Call, schedule_id: ScheduleId) -> None:
 
 
 @api_command(app, "pause", "crawlfleet schedule pause schedule-0123456789abcdef")
-def pause(call: Call, schedule_id: ScheduleId) -> None:
+def pause_schedule(call: Call, schedule_id: ScheduleId) -> None:
     """Pause a schedule: its runs are left out until it is resumed."""
-    _tell(call, call.client.pause_schedule(schedule_id))
+    _print_schedule(call, call.client.pause_schedule(schedule_id))
 
 
 @api_command(app, "resume", "crawlfleet schedule resume schedule-0123456789abcdef")
-def resume(call: Call, schedule_id: ScheduleId) -> None:
+def resume_schedule(call: Call, schedule_id: ScheduleId) -> None:
     """Resume a paused schedule, from now on."""
-    _tell(call, call.client.resume_schedule(schedule_id))
+    _print_schedule(call, call.client.resume_schedule(schedule_id))
 
 
 @api_command(
@@ -158,36 +166,36 @@ def resume(call: Call, schedule_id: ScheduleId) -> None:
     "crawlfleet schedule run schedule-0123456789abcdef",
     "crawlfleet schedule run schedule-0123456789abcdef --force",
 )
-def run(
+def run_schedule(
     call: Call,
     schedule_id: ScheduleId,
     force: Annotated[bool, typer.Option("--force", help="Also while another run of it goes on.")] = False,
 ) -> None:
     """Submit its task now, outside of its times. Prints the id of the task."""
     task = call.client.run_schedule(schedule_id, force=force)
-    call.out.answer(task, task.id)
+    call.out.print_answer(task, task.id)
 
 
 @api_command(app, "remove", "crawlfleet schedule remove schedule-0123456789abcdef")
-def remove(
+def remove_schedules(
     call: Call, schedule_ids: Annotated[list[str], typer.Argument(help="Ids of schedules.", show_default=False)]
 ) -> None:
     """Remove schedules. Tasks that they made stay."""
     for schedule_id in schedule_ids:
         call.client.remove_schedule(schedule_id)
         if not call.out.is_json:
-            call.out.text(f"{schedule_id}: removed")
+            call.out.print_text(f"{schedule_id}: removed")
     if call.out.is_json:
-        call.out.json({"removed": schedule_ids})
+        call.out.print_json({"removed": schedule_ids})
 
 
-@command(
+@local_command(
     app,
     "next",
     "crawlfleet schedule next --cron '30 2 * * *' --time-zone Europe/Berlin",
     "crawlfleet schedule next --cron '0 9 * * MON-FRI' --count 10 --json",
 )
-def preview(
+def preview_runs(
     cron: CronOption = None,
     time_zone: ZoneOption = None,
     every: EveryOption = None,
@@ -205,7 +213,7 @@ def preview(
     from crawlfleet.scheduling.schedules.cron import find_time_zone
 
     now = int(time.time()) * 1000
-    timing = Timing(every_s=_seconds(every), cron=cron, time_zone=time_zone or DEFAULT_ZONE)
+    timing = Timing(every_s=_parse_interval(every), cron=cron, time_zone=time_zone or DEFAULT_ZONE)
     try:
         ticks.check_timing(timing, now, now)
     except InvalidInput as exc:
@@ -213,28 +221,28 @@ def preview(
         usage_error(f"{option}: {exc.detail}")
     zone = find_time_zone(timing.time_zone)
     runs = list(islice(ticks.nominal_ticks(timing, now, now), count))
-    moments = [datetime.fromtimestamp(at / 1000, zone) for at in runs]
+    moments = [datetime.fromtimestamp(run_at / 1000, zone) for run_at in runs]
     local = [f"{moment.isoformat()} {moment:%a}" for moment in moments]
-    Output(is_json=json).listing(
+    Output(is_json=json).print_listing(
         "runs",
-        [{"at": to_text(at), "local": text} for at, text in zip(runs, local, strict=True)],
+        [{"at": to_text(run_at), "local": text} for run_at, text in zip(runs, local, strict=True)],
         ("UTC", timing.time_zone),
-        lambda one: (seconds(one["at"]), one["local"]),
+        lambda one: (trim_instants(one["at"]), one["local"]),
     )
 
 
-def when(schedule: ScheduleView) -> str:
+def timing_text(schedule: ScheduleView) -> str:
     if schedule.cron is not None:
         return f"{schedule.cron} {schedule.time_zone}"
-    return f"every {schedule.every_s} s" if schedule.every_s is not None else f"at {shown(schedule.at)}"
+    return f"every {schedule.every_s} s" if schedule.every_s is not None else f"at {display_text(schedule.at)}"
 
 
-def _tell(call: Call, schedule: ScheduleView) -> None:
-    coming = f", next run {shown(schedule.next_run_at)}" if schedule.next_run_at else ""
-    call.out.answer(schedule, f"{schedule.id}: {schedule.status}{coming}")
+def _print_schedule(call: Call, schedule: ScheduleView) -> None:
+    coming = f", next run {display_text(schedule.next_run_at)}" if schedule.next_run_at else ""
+    call.out.print_answer(schedule, f"{schedule.id}: {schedule.status}{coming}")
 
 
-def _seconds(text: str | None) -> int | None:
+def _parse_interval(text: str | None) -> int | None:
     if text is None:
         return None
     number, unit = text[:-1], text[-1:]

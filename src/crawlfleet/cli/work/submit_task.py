@@ -23,4 +23,4 @@ def submit_task(
     priority: task.PriorityOption = "5",
 ) -> None:
     """Submit a task: the same as crawlfleet task submit."""
-    task.submit(call, task_type=task_type, params=params, priority=priority)
+    task.submit_task(call, task_type=task_type, params=params, priority=priority)

@@ -9,8 +9,8 @@ import typer
 from crawlfleet.cli import values
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exit_codes import Complaint, ExitCode, usage_error
-from crawlfleet.cli.output import plain, seconds
-from crawlfleet.cli.wait.tasks import failed_message, print_notes, watch_tasks
+from crawlfleet.cli.output import to_builtins, trim_instants
+from crawlfleet.cli.wait.tasks import failed_message, print_notes, wait_for_tasks
 from crawlfleet.cli.work.task_summary import end_line, summary_fields
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ SearchOption = Annotated[
     """crawlfleet task submit web_crawl --params '{"url": "https://example.com", "depth": 1}' --priority high""",
     "crawlfleet task submit my_type --params @params.json --project shop --field timeout_s=60 --field queue=slow",
 )
-def submit(
+def submit_task(
     call: Call,
     task_type: Annotated[str, typer.Argument(help="What to run: crawlfleet task types lists them.")],
     params: ParamsOption = "{}",
@@ -68,27 +68,27 @@ def submit(
     result: Annotated[bool, typer.Option("--result", help="Wait, and print the data of its result as JSON.")] = False,
 ) -> None:
     """Submit a task. Prints its id; with --wait how it ended and what was counted, with --result its result."""
-    fields: dict[str, Any] = {"priority": values.priority(priority), "project_id": project, "name": name}
+    fields: dict[str, Any] = {"priority": values.parse_priority(priority), "project_id": project, "name": name}
     fields = {name: value for name, value in fields.items() if value is not None}
-    fields |= values.assigned(field or [], "--field")
-    parameters = values.parameters(params, param)
+    fields |= values.parse_pairs(field or [], "--field")
+    parameters = values.parse_parameters(params, param)
     task = call.client.submit(task_type, parameters, idempotency_key=key, **fields)
     if not wait and not result:
-        call.out.answer(task, task.id)
+        call.out.print_answer(task, task.id)
         return
-    call.out.note(task.id)
-    (ended,) = watch_tasks(call, [task.id], timeout)
+    call.out.print_note(task.id)
+    (ended,) = wait_for_tasks(call, [task.id], timeout)
     _print_end(call, ended, with_result=result)
 
 
 def _print_end(call: Call, task: TaskView, *, with_result: bool) -> None:
     if call.out.is_json:
-        call.out.json(task)
+        call.out.print_json(task)
     elif with_result:
         if task.result is not None:
-            call.out.json(task.result.data)
+            call.out.print_json(task.result.data)
     elif task.status == "completed":
-        call.out.sentence(end_line(task))
+        call.out.print_sentence(end_line(task))
     if task.result is not None and not call.out.is_json:
         print_notes(call, task.result.notes)
     if task.status != "completed":
@@ -103,7 +103,7 @@ def _print_end(call: Call, task: TaskView, *, with_result: bool) -> None:
     "crawlfleet task batch tasks.json --atomic --wait",
     "generate-tasks | crawlfleet task batch - --json",
 )
-def batch(
+def submit_batch(
     call: Call,
     file: Annotated[str, typer.Argument(help="JSON lines, or a JSON list; - is standard input.", metavar="FILE")],
     atomic: Annotated[bool, typer.Option("--atomic", help="All of them or none (up to 10,000).")] = False,
@@ -111,35 +111,37 @@ def batch(
     timeout: TimeoutOption = None,
 ) -> None:
     """Submit many tasks, each an object such as {"task_type": "echo", "parameters": {}}. Prints their ids."""
-    tasks = list(values.tasks_in(file))
+    tasks = list(values.read_tasks(file))
     if not tasks:
         usage_error("FILE: there is no task in it")
-    with call.out.bar() as bar:
+    with call.out.progress_bar() as bar:
         line = bar.add_task("submitting", total=len(tasks), note="")
 
-        def told(done: int, _: int) -> None:
+        def show_count(done: int, _: int) -> None:
             bar.update(line, completed=done)
 
         if atomic:
-            answers: Any = call.client.submit_batch(tasks, "atomic", on_progress=told)
+            answers: Any = call.client.submit_batch(tasks, "atomic", on_progress=show_count)
         else:
-            answers = call.client.submit_batch(tasks, "each", on_progress=told)
-    refused = [(at, answer.error) for at, answer in enumerate(answers) if hasattr(answer, "error")]
+            answers = call.client.submit_batch(tasks, "each", on_progress=show_count)
+    refused = [(index, answer.error) for index, answer in enumerate(answers) if hasattr(answer, "error")]
     ids = [answer.id for answer in answers if hasattr(answer, "id")]
-    ended = watch_tasks(call, ids, timeout, with_results=False) if wait and ids else []
+    ended = wait_for_tasks(call, ids, timeout, with_results=False) if wait and ids else []
     if call.out.is_json:
-        call.out.json({"tasks": ended if wait else answers})
+        call.out.print_json({"tasks": ended if wait else answers})
     else:
         for task_id in ids:
-            call.out.text(task_id)
-    _complain_of_batch(call, refused, ended, len(tasks))
+            call.out.print_text(task_id)
+    _report_batch(call, refused, ended, len(tasks))
 
 
-def _complain_of_batch(call: Call, refused: list[tuple[int, Any]], ended: Any, total: int) -> None:
-    for at, error in refused[:10]:
-        call.out.note(f"task {at}: {error.code}: {error.detail}")
+def _report_batch(call: Call, refused: list[tuple[int, Any]], ended: Any, total: int) -> None:
+    for index, error in refused[:10]:
+        call.out.print_note(f"task {index}: {error.code}: {error.detail}")
     bad = [task for task in ended if task.status != "completed"]
-    call.out.note(f"{total - len(refused)} of {total} submitted" + (f", {len(bad)} did not complete" if bad else ""))
+    call.out.print_note(
+        f"{total - len(refused)} of {total} submitted" + (f", {len(bad)} did not complete" if bad else "")
+    )
     if refused:
         raise Complaint(f"{len(refused)} tasks were refused", ExitCode.FAILURE)
     if bad:
@@ -152,14 +154,14 @@ def _complain_of_batch(call: Call, refused: list[tuple[int, Any]], ended: Any, t
     "crawlfleet task watch task-0123456789abcdef",
     "crawlfleet task watch task-0123456789abcdef task-0123456789abcdf0 --timeout 60",
 )
-def watch(call: Call, task_ids: TaskIds, timeout: TimeoutOption = None) -> None:
+def watch_tasks(call: Call, task_ids: TaskIds, timeout: TimeoutOption = None) -> None:
     """Wait for tasks with a progress bar. Exit code 0 when all completed, 4 when one did not."""
-    ended = watch_tasks(call, task_ids, timeout)
+    ended = wait_for_tasks(call, task_ids, timeout)
     if call.out.is_json:
-        call.out.json({"tasks": ended})
+        call.out.print_json({"tasks": ended})
     else:
         for task in ended:
-            call.out.sentence(end_line(task))
+            call.out.print_sentence(end_line(task))
             print_notes(call, task.result.notes if task.result is not None else None)
     if bad := [task for task in ended if task.status != "completed"]:
         raise Complaint(failed_message(bad[0]), ExitCode.TASK_NOT_COMPLETED, f"crawlfleet task log {bad[0].id}")
@@ -184,7 +186,7 @@ def list_tasks(
     limit: Annotated[int, typer.Option("--limit", help="How many at most.", min=1)] = 50,
 ) -> None:
     """List tasks, newest first."""
-    found = list(
+    tasks = list(
         call.client.list(
             status=status,
             project_id=project,
@@ -196,19 +198,19 @@ def list_tasks(
             limit=limit,
         )
     )
-    call.out.listing(
+    call.out.print_listing(
         "tasks",
-        found,
+        tasks,
         ("TASK", "STATUS", "TYPE", "PROJECT", "PRIORITY", "NODE", "CREATED", "NAME"),
-        lambda one: (
-            one.id,
-            one.status,
-            one.task_type,
-            one.project_id,
-            one.priority,
-            one.assigned_node,
-            one.created_at,
-            one.name,
+        lambda task: (
+            task.id,
+            task.status,
+            task.task_type,
+            task.project_id,
+            task.priority,
+            task.assigned_node,
+            task.created_at,
+            task.name,
         ),
         empty="no tasks",
         prose=("NAME",),
@@ -223,7 +225,7 @@ def list_tasks(
     "crawlfleet task show task-0123456789abcdef --result > result.json",
     "crawlfleet task show task-0123456789abcdef --json",
 )
-def show(
+def show_task(
     call: Call,
     task_id: TaskId,
     result: Annotated[
@@ -237,15 +239,18 @@ def show(
         return
     executions = call.client.executions(task_id)
     if call.out.is_json:
-        call.out.json({**plain(task), "executions": plain(executions)})
+        call.out.print_json({**to_builtins(task), "executions": to_builtins(executions)})
         return
     notes = task.result.notes or () if task.result is not None else ()
-    call.out.record(summary_fields(task) | {f"note {at}": note for at, note in enumerate(notes, 1)})
+    call.out.print_record(summary_fields(task) | {f"note {number}": note for number, note in enumerate(notes, 1)})
     if executions:
-        call.out.text("")
-        call.out.table(
+        call.out.print_text("")
+        call.out.print_table(
             ("EXECUTION", "STATUS", "NODE", "STARTED", "ENDED"),
-            [(one.id, one.status, one.node_id, one.start_time, one.end_time) for one in executions],
+            [
+                (execution.id, execution.status, execution.node_id, execution.start_time, execution.end_time)
+                for execution in executions
+            ],
         )
 
 
@@ -253,11 +258,11 @@ def _print_result(call: Call, task: TaskView) -> None:
     if task.result is None:
         hint = f"crawlfleet task why {task.id}"
         raise Complaint(f"{task.id} is {task.status} and has no result", ExitCode.TASK_NOT_COMPLETED, hint)
-    call.out.json(task.result.data)
+    call.out.print_json(task.result.data)
 
 
 @api_command(app, "why", "crawlfleet task why task-0123456789abcdef")
-def why(call: Call, task_id: TaskId) -> None:
+def explain_task(call: Call, task_id: TaskId) -> None:
     """Say why a task is where it is: what it waits for, which filter removed how many nodes, which host is away."""
-    said = call.client.why(task_id)
-    call.out.answer({"sentence": said.sentence, **said.data}, seconds(said.sentence))
+    why = call.client.why(task_id)
+    call.out.print_answer({"sentence": why.sentence, **why.data}, trim_instants(why.sentence))

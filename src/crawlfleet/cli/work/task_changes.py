@@ -13,7 +13,7 @@ import typer
 from crawlfleet.cli import values
 from crawlfleet.cli.command import Call, api_command
 from crawlfleet.cli.exit_codes import Complaint, ExitCode, usage_error
-from crawlfleet.cli.output import shown
+from crawlfleet.cli.output import display_text
 from crawlfleet.cli.work import task
 from crawlfleet.cli.work.export import PagesOption
 from crawlfleet.cli.work.task import (
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 app = task.app
 
 
-class Chosen(NamedTuple):
+class Selection(NamedTuple):
     """Which tasks a command changes: those named, or those a filter finds; never both."""
 
     ids: list[str]
     where: dict[str, Any]
 
 
-def for_chosen(name: str, *examples: str) -> Callable[[Callable[[Call, Chosen], None]], None]:
+def selection_command(name: str, *examples: str) -> Callable[[Callable[[Call, Selection], None]], None]:
     """A command for tasks by id or by filter: the function is spared the options of both."""
 
-    def declare(function: Callable[[Call, Chosen], None]) -> None:
-        def run(
+    def register_function(function: Callable[[Call, Selection], None]) -> None:
+        def run_command(
             call: Call,
             task_ids: SomeTaskIds = None,
             status: StatusOption = None,
@@ -52,32 +52,32 @@ def for_chosen(name: str, *examples: str) -> Callable[[Callable[[Call, Chosen], 
             node: NodeOption = None,
             search: SearchOption = None,
         ) -> None:
-            function(call, _chosen(task_ids or [], _filter(status, project, task_type, node, search)))
+            function(call, _select_tasks(task_ids or [], _task_filter(status, project, task_type, node, search)))
 
-        run.__name__, run.__doc__ = function.__name__, function.__doc__
-        api_command(app, name, *examples)(run)
+        run_command.__name__, run_command.__doc__ = function.__name__, function.__doc__
+        api_command(app, name, *examples)(run_command)
 
-    return declare
+    return register_function
 
 
-@for_chosen(
+@selection_command(
     "cancel",
     "crawlfleet task cancel task-0123456789abcdef",
     "crawlfleet task cancel --project shop --status pending",
 )
-def cancel(call: Call, chosen: Chosen) -> None:
+def cancel_tasks(call: Call, selection: Selection) -> None:
     """Cancel tasks, by id or by filter. One that runs is final when its node has stopped it."""
-    _change(call, chosen, call.client.cancel, call.client.cancel_many, "cancelled")
+    _change_tasks(call, selection, call.client.cancel, call.client.cancel_many, "cancelled")
 
 
-@for_chosen(
+@selection_command(
     "retry",
     "crawlfleet task retry task-0123456789abcdef",
     "crawlfleet task retry --project shop --status failed",
 )
-def retry(call: Call, chosen: Chosen) -> None:
+def retry_tasks(call: Call, selection: Selection) -> None:
     """Give tasks that have ended another round, by id or by filter."""
-    _change(call, chosen, call.client.retry, call.client.retry_many, "open again")
+    _change_tasks(call, selection, call.client.retry, call.client.retry_many, "open again")
 
 
 @api_command(
@@ -86,7 +86,7 @@ def retry(call: Call, chosen: Chosen) -> None:
     "crawlfleet task prioritize task-0123456789abcdef high",
     "crawlfleet task prioritize 8 --project shop --status pending",
 )
-def prioritize(
+def prioritize_tasks(
     call: Call,
     words: Annotated[
         list[str],
@@ -100,13 +100,13 @@ def prioritize(
 ) -> None:
     """Change the priority of tasks that have not ended, by id or by filter."""
     *task_ids, word = words
-    chosen = _chosen(task_ids, _filter(status, project, task_type, node, search))
-    priority = values.priority(word)
-    if len(chosen.ids) == 1:
-        changed = call.client.prioritize(chosen.ids[0], priority)
-        call.out.answer(changed, f"{changed.id}: priority {changed.priority}")
+    selection = _select_tasks(task_ids, _task_filter(status, project, task_type, node, search))
+    priority = values.parse_priority(word)
+    if len(selection.ids) == 1:
+        changed = call.client.prioritize(selection.ids[0], priority)
+        call.out.print_answer(changed, f"{changed.id}: priority {changed.priority}")
     else:
-        _print_changed(call, chosen, partial(call.client.prioritize_many, priority), f"have priority {priority}")
+        _print_changed(call, selection, partial(call.client.prioritize_many, priority), f"have priority {priority}")
 
 
 @api_command(
@@ -115,7 +115,7 @@ def prioritize(
     "crawlfleet task assign task-0123456789abcdef worker-001",
     "crawlfleet task assign worker-001 --project shop",
 )
-def assign(
+def assign_tasks(
     call: Call,
     words: Annotated[
         list[str],
@@ -127,12 +127,12 @@ def assign(
 ) -> None:
     """Give pending tasks to a node of your choice, by id or by filter: as many as it has room for."""
     *task_ids, node = words
-    chosen = _chosen(task_ids, _filter(None, project, task_type, None, search))
-    if len(chosen.ids) == 1:
-        changed = call.client.assign(chosen.ids[0], node)
-        call.out.answer(changed, f"{changed.id}: {changed.status} to {changed.assigned_node}")
+    selection = _select_tasks(task_ids, _task_filter(None, project, task_type, None, search))
+    if len(selection.ids) == 1:
+        changed = call.client.assign(selection.ids[0], node)
+        call.out.print_answer(changed, f"{changed.id}: {changed.status} to {changed.assigned_node}")
     else:
-        _print_changed(call, chosen, partial(call.client.assign_many, node), f"assigned to {node}")
+        _print_changed(call, selection, partial(call.client.assign_many, node), f"assigned to {node}")
 
 
 @api_command(
@@ -142,7 +142,7 @@ def assign(
     "crawlfleet task log task-0123456789abcdef --follow --level warning",
     "crawlfleet task log task-0123456789abcdef --grep timeout --tail 20",
 )
-def log(
+def print_log(
     call: Call,
     task_id: TaskId,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on while it is written.")] = False,
@@ -158,13 +158,13 @@ def log(
     """Print the log of a task's newest execution. --json prints a JSON object a line."""
     from datetime import datetime
 
-    asked: dict[str, Any] = {"follow": follow, "execution": execution, "level": level, "q": grep, "tail": tail}
-    for line in call.client.log(task_id, **asked):
+    options: dict[str, Any] = {"follow": follow, "execution": execution, "level": level, "q": grep, "tail": tail}
+    for line in call.client.log(task_id, **options):
         if call.out.is_json:
-            call.out.json_line(line)
+            call.out.print_json_line(line)
         else:
-            at = datetime.fromtimestamp(line.at / 1_000, UTC)
-            call.out.text(f"{at:%Y-%m-%dT%H:%M:%S}.{line.at % 1_000:03d}Z {line.level:<8} {line.message}")
+            instant = datetime.fromtimestamp(line.at / 1_000, UTC)
+            call.out.print_text(f"{instant:%Y-%m-%dT%H:%M:%S}.{line.at % 1_000:03d}Z {line.level:<8} {line.message}")
 
 
 @api_command(
@@ -174,7 +174,7 @@ def log(
     "crawlfleet task results task-0123456789abcdef --json > items.jsonl",
     "crawlfleet task results task-0123456789abcdef --pages --limit 20",
 )
-def results(
+def print_results(
     call: Call,
     task_id: TaskId,
     limit: Annotated[int | None, typer.Option("--limit", help="How many at most.", min=1)] = None,
@@ -184,14 +184,19 @@ def results(
     items: list[Any] = []
     for item in islice((item for item in call.client.results(task_id) if _is_note(item) is pages), limit):
         if call.out.is_json:
-            call.out.json_line(item)
+            call.out.print_json_line(item)
         else:
             items.append(item)
     if call.out.is_json:
         return
     columns = list(dict.fromkeys(name for item in items if isinstance(item, dict) for name in item))
-    rows = [[shown(item.get(name)) for name in columns] if isinstance(item, dict) else [shown(item)] for item in items]
-    call.out.table(columns or ["ITEM"], rows, prose=columns, empty="no items; crawlfleet task show has the result")
+    rows = [
+        [display_text(item.get(name)) for name in columns] if isinstance(item, dict) else [display_text(item)]
+        for item in items
+    ]
+    call.out.print_table(
+        columns or ["ITEM"], rows, prose=columns, empty="no items; crawlfleet task show has the result"
+    )
 
 
 def _is_note(item: Any) -> bool:
@@ -200,60 +205,67 @@ def _is_note(item: Any) -> bool:
 
 
 @api_command(app, "types", "crawlfleet task types", "crawlfleet task types --json")
-def types(call: Call) -> None:
+def list_types(call: Call) -> None:
     """List the task types that are known, and how many nodes run each."""
-    found = call.client.task_types()
-    call.out.listing(
-        "task_types", found, ("TYPE", "VERSION", "NODES"), lambda one: (one.name, one.version, one.nodes or 0)
+    types = call.client.task_types()
+    call.out.print_listing(
+        "task_types",
+        types,
+        ("TYPE", "VERSION", "NODES"),
+        lambda task_type: (task_type.name, task_type.version, task_type.nodes or 0),
     )
 
 
-def _filter(
+def _task_filter(
     status: str | None, project: str | None, task_type: str | None, node: str | None, search: str | None
 ) -> dict[str, Any]:
-    said = {
+    conditions = {
         "status": status.split(",") if status else None,
         "project_id": project,
         "type": task_type,
         "node": node,
         "q": search,
     }
-    return {name: value for name, value in said.items() if value is not None}
+    return {name: value for name, value in conditions.items() if value is not None}
 
 
-def _chosen(task_ids: list[str], where: dict[str, Any]) -> Chosen:
+def _select_tasks(task_ids: list[str], where: dict[str, Any]) -> Selection:
     if bool(task_ids) == bool(where):
         usage_error("name either tasks or a filter", "crawlfleet task list shows what a filter finds")
-    return Chosen(task_ids, where)
+    return Selection(task_ids, where)
 
 
-def _change(call: Call, chosen: Chosen, one: Callable[[str], Any], many: Callable[..., BulkView], done: str) -> None:
-    if len(chosen.ids) == 1:
-        changed = one(chosen.ids[0])
+def _change_tasks(
+    call: Call, selection: Selection, change_one: Callable[[str], Any], change_many: Callable[..., BulkView], done: str
+) -> None:
+    if len(selection.ids) == 1:
+        changed = change_one(selection.ids[0])
         is_asked = " (its node was asked to stop it)" if changed.is_requested else ""
-        call.out.answer(changed, f"{changed.id}: {changed.status}{is_asked}")
+        call.out.print_answer(changed, f"{changed.id}: {changed.status}{is_asked}")
     else:
-        _print_changed(call, chosen, many, done)
+        _print_changed(call, selection, change_many, done)
 
 
-def _print_changed(call: Call, chosen: Chosen, many: Callable[..., BulkView], done: str) -> None:
-    answers = [many(ids=chosen.ids)] if chosen.ids else list(_rounds(many, chosen.where))
-    changed_count, refused = sum(one.changed for one in answers), sum(one.refused for one in answers)
+def _print_changed(call: Call, selection: Selection, change_many: Callable[..., BulkView], done: str) -> None:
+    answers = (
+        [change_many(ids=selection.ids)] if selection.ids else list(_change_in_batches(change_many, selection.where))
+    )
+    changed_count, refused = sum(answer.changed for answer in answers), sum(answer.refused for answer in answers)
     if call.out.is_json:
-        call.out.json({"changed": changed_count, "refused": refused, "refusals": answers[0].refusals})
+        call.out.print_json({"changed": changed_count, "refused": refused, "refusals": answers[0].refusals})
     else:
-        call.out.text(f"{changed_count} tasks {done}" + (f", {refused} refused" if refused else ""))
+        call.out.print_text(f"{changed_count} tasks {done}" + (f", {refused} refused" if refused else ""))
         for refusal in answers[0].refusals[:10]:
-            call.out.note(f"{refusal.id}: {refusal.detail}")
+            call.out.print_note(f"{refusal.id}: {refusal.detail}")
     if refused and not changed_count:
         raise Complaint("no task was changed", ExitCode.FAILURE, f"crawlfleet task why {answers[0].refusals[0].id}")
 
 
-def _rounds(many: Callable[..., BulkView], where: dict[str, Any]) -> Any:
+def _change_in_batches(change_many: Callable[..., BulkView], where: dict[str, Any]) -> Any:
     """A filter that finds more than one call changes is gone on with."""
     cursor: str | None = None
     while True:
-        answer = many(filter=where, cursor=cursor)
+        answer = change_many(filter=where, cursor=cursor)
         yield answer
         cursor = answer.next_cursor
         if cursor is None:

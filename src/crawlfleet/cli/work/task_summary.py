@@ -6,28 +6,32 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from crawlfleet.cli.output import plain
+from crawlfleet.cli.output import to_builtins
 
 if TYPE_CHECKING:
     from crawlfleet.client._generated.models import TaskView
 
-_APART = {"result", "error", "retry", "max_retries", "progress"}
-_USUAL = {"require_region": False, "preemptible": False, "losses": 0, "round": 1}
+_SEPARATE_FIELDS = {"result", "error", "retry", "max_retries", "progress"}
+_DEFAULTS = {"require_region": False, "preemptible": False, "losses": 0, "round": 1}
 """Fields that say something only where they have another value."""
 
 
 def summary_fields(task: TaskView) -> dict[str, object]:
     """Everything that is known of a task, but for the data of its result."""
-    known = plain(task)
-    fields = {name: value for name, value in known.items() if name not in _APART and _USUAL.get(name, ...) != value}
+    values = to_builtins(task)
+    fields = {
+        name: value
+        for name, value in values.items()
+        if name not in _SEPARATE_FIELDS and _DEFAULTS.get(name, ...) != value
+    }
     retry = task.retry
     fields["retry"] = f"{retry.max_retries} times, {retry.base_delay_s:g} to {retry.max_delay_s:g} s later"
     if isinstance(task.progress, Mapping):
-        fields["progress"] = figures(task.progress)
+        fields["progress"] = format_figures(task.progress)
     if task.error is not None:
         fields["error"] = f"{task.error.class_}: {task.error.message}"
     if task.result is not None:
-        fields["counts"] = counts(task)
+        fields["counts"] = format_counts(task)
         fields["result"] = f"crawlfleet task show {task.id} --result prints it"
     return fields
 
@@ -36,46 +40,46 @@ def end_line(task: TaskView) -> str:
     """`task-... completed in 8 s: 70 pages, 2 failed (status 2), 180 items`"""
     line = f"{task.id}  {task.status}"
     if task.status == "completed":
-        line += "" if (took := _took_s(task)) is None else f" in {span(took)}"
-        counted = counts(task)
+        line += "" if (took := _took_s(task)) is None else f" in {format_span(took)}"
+        counted = format_counts(task)
         return line + (f": {counted}" if counted else "")
     why = task.error.message if task.error is not None else task.reason
     return line + (f": {why}" if why else "")
 
 
-def counts(task: TaskView) -> str:
+def format_counts(task: TaskView) -> str:
     """What the result's metrics count."""
     metrics = task.result.metrics if task.result is not None else None
     if not isinstance(metrics, Mapping):
         return ""
     if "pages_crawled" in metrics:
         return _crawl_counts(metrics)
-    return figures(metrics)
+    return format_figures(metrics)
 
 
 def _crawl_counts(metrics: Mapping[str, Any]) -> str:
-    said = [f"{metrics['pages_crawled']:,} pages"]
+    parts = [f"{metrics['pages_crawled']:,} pages"]
     failed = metrics.get("pages_failed", 0)
-    said.append(f"{failed:,} failed{_kinds(metrics)}")
+    parts.append(f"{failed:,} failed{_format_kinds(metrics)}")
     if skipped := metrics.get("pages_skipped", 0):
-        said.append(f"{skipped:,} skipped")
-    said.append(f"{metrics.get('items', 0):,} items")
+        parts.append(f"{skipped:,} skipped")
+    parts.append(f"{metrics.get('items', 0):,} items")
     if stopped_by := metrics.get("stopped_by"):
-        said.append(f"stopped by {stopped_by}")
-    return ", ".join(said)
+        parts.append(f"stopped by {stopped_by}")
+    return ", ".join(parts)
 
 
-def _kinds(metrics: Mapping[str, Any]) -> str:
+def _format_kinds(metrics: Mapping[str, Any]) -> str:
     kinds = metrics.get("failures") or metrics.get("errors") or {}
     return f" ({', '.join(f'{kind} {count:,}' for kind, count in kinds.items())})" if kinds else ""
 
 
-def figures(told: Mapping[str, Any]) -> str:
+def format_figures(figures: Mapping[str, Any]) -> str:
     """`pages 12, queued 30`: those that are numbers or words."""
-    return ", ".join(f"{name} {value}" for name, value in told.items() if isinstance(value, int | float | str))
+    return ", ".join(f"{name} {value}" for name, value in figures.items() if isinstance(value, int | float | str))
 
 
-def span(seconds: float) -> str:
+def format_span(seconds: float) -> str:
     if seconds < 10:
         return f"{seconds:.1f} s"
     minutes, whole = divmod(round(seconds), 60)

@@ -51,7 +51,7 @@ from crawlfleet.wire.sync import (
     SyncUp,
     SyncVerdict,
 )
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 LONG_POLL_S = 2.0
 DELIVERY_BYTES = 16 << 20
@@ -186,7 +186,7 @@ class Sync:
         return down
 
     async def _compare_again(self, up: SyncUp, acknowledged: list[int]) -> SyncDown:
-        nodes, (held,) = await asyncio.gather(self._store.nodes([up.node]), self._held_reads.put([up.node]))
+        nodes, (held,) = await asyncio.gather(self._store.load_nodes([up.node]), self._held_reads.put([up.node]))
         (node,) = nodes or (None,)
         if node is None or node.removed_at is not None:
             return SyncDown(SyncVerdict.REMOVED)
@@ -254,7 +254,7 @@ class Sync:
         return cluster
 
     async def _read_clusters(self, nodes: list[NodeId]) -> Sequence[str]:
-        clusters = {node.id: node.description.cluster for node in await self._store.nodes(nodes)}
+        clusters = {node.id: node.description.cluster for node in await self._store.load_nodes(nodes)}
         return [clusters.get(node, DEFAULT_CLUSTER) for node in nodes]
 
     def _changed_config(self, cluster: str, up: SyncUp) -> NodeConfigBody | None:
@@ -262,14 +262,14 @@ class Sync:
         config, mark = self._configure.cached_config(cluster), self._configure.mark
         if config.version < up.config_version or (config.version, mark) == (up.config_version, up.config_mark):
             return None
-        return NodeConfigBody(config.version, config.values["allow_hosts"], ms(config.values["sync_interval_s"]), mark)
+        return NodeConfigBody(config.version, config.settings.allow_hosts, ms(config.settings.sync_interval_s), mark)
 
     async def _assignments(self, rows: Sequence[LiveTask]) -> list[AssignmentBody]:
         """The assignments that fit into one answer; the node's next call comes at once and gets the rest."""
         selected: dict[TaskId, Delivery] = {}
         size, begin = 0, 0
         while begin < len(rows) and size < DELIVERY_BYTES:
-            deliveries = await self._store.deliveries([row.id for row in rows[begin : begin + _DELIVERY_ROWS]])
+            deliveries = await self._store.load_deliveries([row.id for row in rows[begin : begin + _DELIVERY_ROWS]])
             for task, delivery in deliveries.items():
                 size += len(delivery.parameters)
                 if selected and size > DELIVERY_BYTES:
@@ -305,10 +305,10 @@ class Sync:
         return SyncDown(SyncVerdict.OK, acknowledged=acknowledged)
 
     async def _renew(self, renewals: list[Renewal]) -> Sequence[Renewed]:
-        return await self._store.renew(renewals, self._clock.now())
+        return await self._store.renew_leases(renewals, self._clock.now())
 
     async def _read_held(self, nodes: list[NodeId]) -> Sequence[list[LiveTask]]:
-        held = await self._store.held(nodes)
+        held = await self._store.held_tasks(nodes)
         return [held[node] for node in nodes]
 
     async def _write_starts(self, starts: list[tuple[NodeId, StartBody]]) -> Sequence[None]:
@@ -321,7 +321,7 @@ class Sync:
                     node, body.execution, now if started_at is None else started_at
                 )
                 starts_by_task.setdefault(body.task, []).append(start)
-        await self._store.change(list(starts_by_task), _start_live_execution(starts_by_task), now)
+        await self._store.change_tasks(list(starts_by_task), _start_live_execution(starts_by_task), now)
         return [None] * len(starts)
 
 
@@ -364,7 +364,7 @@ def _check_execution_ends(up: SyncUp) -> None:
     if len(ends) > limits.LABELS:
         raise InvalidInput(f"at most {limits.LABELS} task types", field="ends")
     for task_type, survived, died in ends:
-        if not 0 < len(task_type) <= limits.LABEL_CHARS or unstorable(task_type):
+        if not 0 < len(task_type) <= limits.LABEL_CHARS or storage_problem(task_type):
             raise InvalidInput(f"task types of 1 to {limits.LABEL_CHARS} characters", field="ends")
         if not (0 <= survived < limits.FIGURE_MAX and 0 <= died < limits.FIGURE_MAX):
             raise InvalidInput("counts that can be added up", field="ends")

@@ -30,11 +30,11 @@ _FACT = "SELECT value FROM installation WHERE key = $1"
 class ConfigTables:
     _engine: Engine
 
-    async def installation(self) -> str:
+    async def installation_id(self) -> str:
         rows = await self._engine.glance(lambda tx: tx.fetch(_INSTALLATION))
         return str(rows[0][0]) if rows else await self._engine.write(lock_installation)
 
-    async def fact(self, key: str) -> str | None:
+    async def find_fact(self, key: str) -> str | None:
         rows = await self._engine.glance(lambda tx: tx.fetch(_FACT, key))
         return str(rows[0][0]) if rows else None
 
@@ -45,11 +45,11 @@ class ConfigTables:
 
         return await self._engine.write(work)
 
-    async def config(self, cluster: str) -> ClusterConfig:
+    async def cluster_config(self, cluster: str) -> ClusterConfig:
         found = await self.config_history(cluster, 1)
         return found[0] if found else ClusterConfig(cluster, 0, {})
 
-    async def configs(self) -> list[ClusterConfig]:
+    async def cluster_configs(self) -> list[ClusterConfig]:
         return _CONFIGS.from_rows(await self._engine.glance(lambda tx: tx.fetch(NEWEST_CONFIGS)))
 
     async def put_config(

@@ -45,7 +45,7 @@ class UpkeepTables:
 
         return await self._engine.write(work, term)
 
-    async def totals(self, project: str | None = None) -> dict[TaskStatus, int]:
+    async def task_totals(self, project: str | None = None) -> dict[TaskStatus, int]:
         return await self._by_status(_TOTALS, "WHERE project = $1", project)
 
     async def count_rows(self, project: str | None = None) -> dict[TaskStatus, int]:

@@ -28,12 +28,12 @@ CONTAINS = "SELECT first FROM event_log WHERE first <= $1 ORDER BY first DESC LI
 class EventTables:
     _engine: Engine
 
-    async def record(self, batches: Sequence[EventBatch], now: Instant, term: int | None = None) -> None:
+    async def record_events(self, batches: Sequence[EventBatch], now: Instant, term: int | None = None) -> None:
         told = [batch for batch in batches if len(batch)]
         if told:
             await self._engine.write(lambda tx: write_events(tx, told, now), term)
 
-    async def relay(self, term: int, limit: int) -> int:
+    async def relay_events(self, term: int, limit: int) -> int:
         async def work(tx: Tx) -> int:
             rows = await tx.fetch(TAKE_OUTBOX, limit)
             if not rows:

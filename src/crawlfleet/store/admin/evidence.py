@@ -92,7 +92,7 @@ class EvidenceTables:
         errors = {row[0]: ErrorClass(row[1]) for row in rows if row[1] is not None}
         return [run if run.error is None else run._replace(error=errors.get(run.execution, run.error)) for run in runs]
 
-    async def contents(self, tasks: Sequence[TaskId]) -> dict[TaskId, TaskContent]:
+    async def task_contents(self, tasks: Sequence[TaskId]) -> dict[TaskId, TaskContent]:
         async def work(tx: Tx) -> dict[TaskId, TaskContent]:
             rows = [row for row in await tx.fetch(CONTENTS, list(tasks)) if row[1] is not None]
             await self._lanes.load(tx, {row[1] for row in rows})
@@ -100,7 +100,7 @@ class EvidenceTables:
 
         return await self._engine.read(work) if tasks else {}
 
-    async def parameters(self, tasks: Sequence[TaskId]) -> dict[TaskId, bytes]:
+    async def task_parameters(self, tasks: Sequence[TaskId]) -> dict[TaskId, bytes]:
         rows = await self._engine.read(lambda tx: tx.fetch(PARAMETERS, list(tasks))) if tasks else []
         return {task: bytes(parameters) for task, parameters in rows}
 
@@ -112,13 +112,13 @@ class EvidenceTables:
 
         return await self._engine.write(work, term)
 
-    async def evidence(self, subjects: Sequence[Subject]) -> list[EvidenceRow]:
+    async def load_evidence(self, subjects: Sequence[Subject]) -> list[EvidenceRow]:
         wanted = set(subjects)
         keys = sorted({key for _, key in wanted})
         rows = await self._engine.read(lambda tx: tx.fetch(ROWS_ABOUT, keys)) if keys else []
         return [row for row in map(_row, rows) if row.subject in wanted]
 
-    async def failed_on(self, tasks: Sequence[TaskId]) -> dict[TaskId, NodeId]:
+    async def failed_nodes(self, tasks: Sequence[TaskId]) -> dict[TaskId, NodeId]:
         rows = await self._engine.read(lambda tx: tx.fetch(LAST_RUNS, list(tasks))) if tasks else []
         return {task: node for task, node, status in rows if status in FAILED_STATUSES}
 

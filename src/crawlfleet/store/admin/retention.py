@@ -97,7 +97,7 @@ class RetentionTables:
     _engine: QueryEngine
     _lanes: LaneBook
 
-    async def prune(
+    async def prune_rows(
         self,
         term: int,
         now: Instant,
@@ -126,7 +126,7 @@ class RetentionTables:
     async def unremoved_chunks(self, limit: int) -> list[TaskId]:
         return [row[0] for row in await self._engine.read(lambda tx: tx.fetch(UNREMOVED, limit))]
 
-    async def chunks_removed(self, term: int, tasks: Sequence[TaskId]) -> None:
+    async def mark_chunks_removed(self, term: int, tasks: Sequence[TaskId]) -> None:
         sql = "DELETE FROM chunk_removal WHERE task AMONG($1)"
         await self._engine.write(lambda tx: tx.execute(sql, list(tasks)), term)
 

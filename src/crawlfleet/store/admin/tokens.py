@@ -76,7 +76,7 @@ class TokenTables:
     async def touch_token(self, token: int, now: Instant, every_ms: int) -> None:
         await self._engine.write(lambda tx: tx.execute(TOUCH, token, now, now - every_ms))
 
-    async def tokens(self) -> list[TokenRecord]:
+    async def list_tokens(self) -> list[TokenRecord]:
         sql = f"SELECT {_COLUMNS} FROM token ORDER BY id DESC"
         return _TOKENS.from_rows(await self._engine.browse(lambda tx: tx.fetch(sql)))
 

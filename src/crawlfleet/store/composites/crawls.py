@@ -112,10 +112,10 @@ _decode = msgspec.msgpack.Decoder(list[CrawlUrl]).decode
 class CrawlTables:
     _engine: QueryEngine
 
-    async def exchange(self, asking: Asking, now: Instant) -> Exchanged:
+    async def exchange_batches(self, asking: Asking, now: Instant) -> Exchanged:
         return await self._engine.write(lambda tx: _exchange(tx, asking, now))
 
-    async def crawls(self, ids: Sequence[GroupId]) -> dict[GroupId, CrawlState]:
+    async def crawl_states(self, ids: Sequence[GroupId]) -> dict[GroupId, CrawlState]:
         async def work(tx: Tx) -> tuple[Sequence[Row], dict[GroupId, int]]:
             rows = await tx.fetch(CRAWLS, list(ids))
             leased = await tx.fetch(LEASED_URLS, [row[0] for row in rows]) if rows else ()

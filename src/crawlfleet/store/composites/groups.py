@@ -83,7 +83,7 @@ _DELTA_COLUMNS = ("group_id", "status", "n")
 class GroupTables:
     _engine: QueryEngine
 
-    async def groups(self, ids: Sequence[GroupId]) -> dict[GroupId, Group]:
+    async def load_groups(self, ids: Sequence[GroupId]) -> dict[GroupId, Group]:
         rows = await self._engine.glance(lambda tx: tx.fetch(GROUPS_AMONG, list(ids)))
         return {group.id: group for group in GROUPS.from_rows(rows)}
 
@@ -106,7 +106,9 @@ class GroupTables:
         rows = await self._engine.browse(lambda tx: tx.fetch(COUNT_MEMBERS, group))
         return _as_counts(dict(rows))
 
-    async def members(self, group: GroupId, after: TaskId, limit: int, *, with_results: bool = True) -> list[Member]:
+    async def list_members(
+        self, group: GroupId, after: TaskId, limit: int, *, with_results: bool = True
+    ) -> list[Member]:
         sql = MEMBERS if with_results else MEMBERS_WITHOUT_RESULTS
         rows = await self._engine.browse(lambda tx: tx.fetch(sql, group, after, limit))
         return _MEMBER.from_rows(rows)

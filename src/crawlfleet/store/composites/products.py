@@ -81,7 +81,7 @@ class ProductTables:
 
         return await self._engine.write(work)
 
-    async def products(
+    async def list_products(
         self, where: ProductFilter, limit: int, after: ProductKey | None = None
     ) -> RecordPage[ProductRecord]:
         product = schema.product.c
@@ -101,7 +101,7 @@ class ProductTables:
         page = await self._engine.page(query, limit)
         return RecordPage(PRODUCTS.from_rows(page.rows), has_more=page.has_more)
 
-    async def product(self, key: ProductKey) -> ProductRecord | None:
+    async def find_product(self, key: ProductKey) -> ProductRecord | None:
         found = await self._listed(select(*PRODUCTS.selected).where(schema.product.c.key == key))
         return found[0] if found else None
 

@@ -46,7 +46,7 @@ class FireTables:
     _engine: Engine
     _lanes: LaneBook
 
-    async def fire(self, firings: Sequence[Firing], term: int, now: Instant) -> Fired:
+    async def fire_schedules(self, firings: Sequence[Firing], term: int, now: Instant) -> Fired:
         return await self._engine.write(lambda tx: _Firing(tx, self._lanes, now).fire(firings), term)
 
     async def run_schedule(self, run: HandRun, now: Instant) -> RunAnswer:

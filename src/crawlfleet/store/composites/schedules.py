@@ -108,7 +108,7 @@ class ScheduleTables:
 
         await self._engine.write(work)
 
-    async def schedule(self, schedule: ScheduleId) -> Schedule | None:
+    async def find_schedule(self, schedule: ScheduleId) -> Schedule | None:
         rows = await self._engine.glance(lambda tx: tx.fetch(SCHEDULE, schedule))
         return SCHEDULES.from_row(rows[0]) if rows else None
 
@@ -128,7 +128,7 @@ class ScheduleTables:
         page = await self._engine.page(query.order_by(table.id.desc()).limit(limit + 1), limit)
         return RecordPage(SCHEDULES.from_rows(page.rows), has_more=page.has_more)
 
-    async def ticks(self, schedule: ScheduleId, limit: int) -> list[Tick]:
+    async def list_ticks(self, schedule: ScheduleId, limit: int) -> list[Tick]:
         rows = await self._engine.glance(lambda tx: tx.fetch(TICKS, schedule, limit))
         return TICK_ROWS.from_rows(rows)
 

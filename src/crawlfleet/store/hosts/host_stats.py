@@ -69,7 +69,7 @@ _decode_row = msgspec.msgpack.Decoder(list[int]).decode
 class HostFigureTables:
     _engine: QueryEngine
 
-    async def take_figures(self, batches: Sequence[Batch], now: Instant) -> list[bool]:
+    async def add_figures(self, batches: Sequence[Batch], now: Instant) -> list[bool]:
         return await self._engine.write(lambda tx: _take(tx, batches, now)) if batches else []
 
     async def fold_figures(self, term: int, now: Instant, limit: int = 1_000) -> list[Folded]:

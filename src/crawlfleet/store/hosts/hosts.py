@@ -84,7 +84,7 @@ OLD_HOSTS = (
 class HostTables:
     _engine: QueryEngine
 
-    async def note_hosts(self, notes: Sequence[HostNote]) -> None:
+    async def add_host_notes(self, notes: Sequence[HostNote]) -> None:
         if notes:
             await self._engine.write(lambda tx: _note(tx, notes))
 
@@ -121,7 +121,7 @@ class HostTables:
 
         return await self._engine.write(work, term)
 
-    async def granted(self, nodes: Sequence[NodeId]) -> dict[NodeId, Granted]:
+    async def load_grants(self, nodes: Sequence[NodeId]) -> dict[NodeId, Granted]:
         rows = await self._engine.glance(lambda tx: tx.fetch(GRANTED, list(nodes)))
         found: dict[NodeId, Granted] = {}
         shares: dict[NodeId, list[tuple[HostShare, Instant]]] = {}
@@ -132,7 +132,7 @@ class HostTables:
                 mine.append((_share(share), until or 0))
         return found
 
-    async def hosts(self, names: Sequence[str]) -> dict[str, Host]:
+    async def load_hosts(self, names: Sequence[str]) -> dict[str, Host]:
         sql = f"SELECT {HOSTS.select} FROM host WHERE name AMONG($1)"
         rows = await self._engine.glance(lambda tx: tx.fetch(sql, list(names)))
         return {host.name: host for host in HOSTS.from_rows(rows)}

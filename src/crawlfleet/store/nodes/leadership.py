@@ -14,7 +14,7 @@ _SELECT = f"SELECT {', '.join(LeaderRow._fields)} FROM leader"
 class LeadershipTables:
     _engine: Engine
 
-    async def leader(self) -> LeaderRow:
+    async def read_leader(self) -> LeaderRow:
         return LeaderRow._make((await self._engine.glance(lambda tx: tx.fetch(_SELECT)))[0])
 
     async def campaign(self, holder: str, seen: LeaderRow, now: Instant) -> int | None:
@@ -31,7 +31,7 @@ class LeadershipTables:
 
         return await self._engine.write(work)
 
-    async def beat(self, term: int) -> bool:
+    async def record_beat(self, term: int) -> bool:
         sql = "UPDATE leader SET beats = beats + 1 WHERE term = $1 AND holder <> ''"
         return await self._engine.write(lambda tx: tx.execute(sql, term)) == 1
 

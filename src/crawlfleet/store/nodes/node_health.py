@@ -40,7 +40,7 @@ class NodeHealthTables:
         if changes:
             await self._engine.write(work, term)
 
-    async def note_heartbeats(self, samples: Sequence[tuple[NodeId, bytes]], term: int, now: Instant) -> None:
+    async def add_heartbeats(self, samples: Sequence[tuple[NodeId, bytes]], term: int, now: Instant) -> None:
         rows = [(node, now, body) for node, body in samples]
         columns = ("node", "at", "measurement")
         await self._engine.write(lambda tx: tx.insert_new(schema.heartbeat, columns, rows), term)

@@ -117,10 +117,12 @@ class NodeTables:
     _engine: Engine
     _lanes: LaneBook
 
-    async def register(self, node: NewNode, now: Instant) -> NodeId:
+    async def register_node(self, node: NewNode, now: Instant) -> NodeId:
         return await self._engine.write(lambda tx: registered(tx, node, now))
 
-    async def announce(self, node: NodeId, description: NodeDescription, now: Instant, join_key: str | None) -> None:
+    async def replace_description(
+        self, node: NodeId, description: NodeDescription, now: Instant, join_key: str | None
+    ) -> None:
         await self._engine.write(lambda tx: announced(tx, node, description, now, join_key))
 
     async def secret_hash(self, node: NodeId) -> str | None:
@@ -177,7 +179,7 @@ class NodeTables:
 
         return await self._engine.write(work)
 
-    async def renew(self, renewals: Sequence[Renewal], now: Instant) -> list[Renewed]:
+    async def renew_leases(self, renewals: Sequence[Renewal], now: Instant) -> list[Renewed]:
         async def work(tx: Tx) -> list[Renewed]:
             return await _renew(tx, renewals, now)
 
@@ -213,11 +215,11 @@ class NodeTables:
 
         return await self._engine.write(work, term)
 
-    async def leases(self) -> list[LeaseRow]:
+    async def open_leases(self) -> list[LeaseRow]:
         sql = f"SELECT {', '.join(LeaseRow._fields)} FROM lease WHERE is_open = 1"
         return [LeaseRow._make(row) for row in await self._engine.read(lambda tx: tx.fetch(sql))]
 
-    async def hold(self, node: NodeId, drain_by: Instant | None, is_held: bool, now: Instant) -> bool:
+    async def set_maintenance(self, node: NodeId, drain_by: Instant | None, is_held: bool, now: Instant) -> bool:
         async def work(tx: Tx) -> bool:
             lease = await tx.fetch(LOCK_LEASE, node)
             rows = await tx.fetch(LOCK_NODES, [node])
@@ -243,7 +245,7 @@ class NodeTables:
 
         return await self._engine.write(work)
 
-    async def unregister(self, node: NodeId, now: Instant) -> None:
+    async def unregister_node(self, node: NodeId, now: Instant) -> None:
         async def work(tx: Tx) -> None:
             await _described(tx, node)
             # The keys of a removed node are free for a new node that uses them again.
@@ -257,7 +259,7 @@ class NodeTables:
 
         await self._engine.write(work)
 
-    async def nodes(self, ids: Sequence[NodeId] | None = None) -> list[Node]:
+    async def load_nodes(self, ids: Sequence[NodeId] | None = None) -> list[Node]:
         if ids is None:
             rows = await self._engine.read(lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.removed_at IS NULL"))
         else:
@@ -277,7 +279,7 @@ class NodeTables:
 
         return await self._engine.read(work)
 
-    async def clusters(self) -> list[Cluster]:
+    async def list_clusters(self) -> list[Cluster]:
         return [_cluster(row) for row in await self._engine.read(lambda tx: tx.fetch(_SELECT_CLUSTER))]
 
     async def put_cluster(self, cluster: Cluster, now: Instant) -> None:

@@ -36,10 +36,10 @@ class ProjectTables:
     _engine: Engine
     _lanes: LaneBook
 
-    async def projects(self) -> list[Project]:
+    async def list_projects(self) -> list[Project]:
         return [described(row) for row in await self._engine.glance(lambda tx: tx.fetch(PROJECTS))]
 
-    async def project(self, name: str) -> Project:
+    async def load_project(self, name: str) -> Project:
         rows = await self._engine.glance(lambda tx: tx.fetch(PROJECT, name))
         return described(rows[0]) if rows else Project(name)
 

@@ -50,7 +50,7 @@ class TaskTables:
     _engine: Engine
     _lanes: LaneBook
 
-    async def change(
+    async def change_tasks(
         self, tasks: Sequence[TaskId], decide: DecideTransition, now: Instant, term: int | None = None
     ) -> Applied:
         async def work(tx: Tx) -> Applied:
@@ -60,7 +60,7 @@ class TaskTables:
 
         return await self._engine.write(work, term) if tasks else Applied()
 
-    async def assign(
+    async def assign_tasks(
         self, batch: Sequence[Assignment], term: int | None, now: Instant, fences: Mapping[str, int] | None = None
     ) -> Applied:
         async def work(tx: Tx) -> Applied:
@@ -68,36 +68,36 @@ class TaskTables:
 
         return await self._engine.write(work, term) if batch else Applied()
 
-    async def complete(self, outcomes: Sequence[Outcome], now: Instant) -> Applied:
+    async def complete_executions(self, outcomes: Sequence[Outcome], now: Instant) -> Applied:
         async def work(tx: Tx) -> Applied:
             return await _complete(tx, self._lanes, outcomes, now)
 
         return await self._engine.write(work) if outcomes else Applied()
 
-    async def reopen(self, tasks: Sequence[TaskId], now: Instant) -> Applied:
+    async def reopen_tasks(self, tasks: Sequence[TaskId], now: Instant) -> Applied:
         async def work(tx: Tx) -> Applied:
             return await _reopen(tx, self._lanes, tasks, now)
 
         return await self._engine.write(work) if tasks else Applied()
 
-    async def drop(self, tasks: Sequence[TaskId], now: Instant) -> Applied:
+    async def drop_tasks(self, tasks: Sequence[TaskId], now: Instant) -> Applied:
         async def work(tx: Tx) -> Applied:
             return await _drop(tx, self._lanes, tasks, now)
 
         return await self._engine.write(work) if tasks else Applied()
 
-    async def live(self, tasks: Sequence[TaskId]) -> dict[TaskId, LiveTask]:
+    async def live_tasks(self, tasks: Sequence[TaskId]) -> dict[TaskId, LiveTask]:
         rows = await self._engine.glance(lambda tx: tx.fetch(LIVE_AMONG, list(tasks)))
         return {row[0]: task_rows.live_task(row) for row in rows}
 
-    async def held(self, nodes: Sequence[NodeId]) -> dict[NodeId, list[LiveTask]]:
+    async def held_tasks(self, nodes: Sequence[NodeId]) -> dict[NodeId, list[LiveTask]]:
         held: dict[NodeId, list[LiveTask]] = {node: [] for node in nodes}
         for row in await self._engine.glance(lambda tx: tx.fetch(HELD_BY, list(nodes))):
             task = task_rows.live_task(row)
             held[task.node].append(task)
         return held
 
-    async def deliveries(self, tasks: Sequence[TaskId]) -> dict[TaskId, Delivery]:
+    async def load_deliveries(self, tasks: Sequence[TaskId]) -> dict[TaskId, Delivery]:
         rows = await self._engine.glance(lambda tx: tx.fetch(DELIVERIES, list(tasks)))
         return {row[0]: Delivery(row[0], row[1], bytes(row[2]), bool(row[3])) for row in rows}
 

@@ -59,10 +59,10 @@ class AddTables:
     _engine: Engine
     _lanes: LaneBook
 
-    async def add(self, submissions: Sequence[Submission], now: Instant) -> Added:
+    async def add_tasks(self, submissions: Sequence[Submission], now: Instant) -> Added:
         return await self._engine.write(lambda tx: add_tasks(tx, self._lanes, submissions, now))
 
-    async def kept_answer(self, claim: Claim, items: int, now: Instant) -> SubmissionAnswer | None:
+    async def stored_answer(self, claim: Claim, items: int, now: Instant) -> SubmissionAnswer | None:
         return await self._engine.glance(lambda tx: kept_answer(tx, claim, items, now))
 
 

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from crawlfleet.cli.wait.rate_window import RateWindow
 from crawlfleet.cli.wait.tasks import crawl_note, task_done
-from crawlfleet.cli.work.task_summary import counts, end_line, span, summary_fields
+from crawlfleet.cli.work.task_summary import end_line, format_counts, format_span, summary_fields
 from crawlfleet.client._generated.models import TaskView
 from tests.unit.cli.work.test_export import crawled, said
 from tests.unit.client.test_client import Script, accepted
@@ -63,14 +63,17 @@ def test_a_rate_is_that_of_late_and_stands_between_two_figures() -> None:
 
 
 def test_how_one_ended_is_told_in_a_line_with_what_was_counted() -> None:
-    assert counts(view()) == "1,070 pages, 3 failed (status 2, timeout 1), 2 skipped, 180 items, stopped by max_pages"
-    assert end_line(view()) == f"{TASK}  completed in 1 min 15 s: {counts(view())}"
+    assert (
+        format_counts(view())
+        == "1,070 pages, 3 failed (status 2, timeout 1), 2 skipped, 180 items, stopped by max_pages"
+    )
+    assert end_line(view()) == f"{TASK}  completed in 1 min 15 s: {format_counts(view())}"
     assert end_line(view(metrics={"slept_s": 2.5, "deep": {}})) == f"{TASK}  completed in 1 min 15 s: slept_s 2.5"
     failed = view(
         status="failed", error={"class": "http", "message": "answers 500", "is_permanent": False}, result=None
     )
     assert end_line(failed) == f"{TASK}  failed: answers 500"
-    assert [span(seconds) for seconds in (0.04, 9.96, 59.4, 60, 3_700)] == [
+    assert [format_span(seconds) for seconds in (0.04, 9.96, 59.4, 60, 3_700)] == [
         "0.0 s",
         "10.0 s",
         "59 s",
@@ -81,7 +84,7 @@ def test_how_one_ended_is_told_in_a_line_with_what_was_counted() -> None:
 
 def test_a_summary_has_no_data_and_says_where_it_is() -> None:
     fields = summary_fields(view())
-    assert fields["counts"] == counts(view())
+    assert fields["counts"] == format_counts(view())
     assert fields["result"] == f"crawlfleet task show {TASK} --result prints it"
     assert "preemptible" not in fields
     assert summary_fields(view(preemptible=True))["preemptible"] is True

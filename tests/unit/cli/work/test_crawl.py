@@ -13,7 +13,7 @@ from aiohttp import web
 
 from crawlfleet.cli.command import Call
 from crawlfleet.cli.output import Output
-from crawlfleet.cli.wait.tasks import left_alone
+from crawlfleet.cli.wait.tasks import note_on_interrupt
 from crawlfleet.client._generated.models import CrawlView
 from tests.unit.cli.work.test_export import said
 from tests.unit.client.test_client import Script
@@ -148,7 +148,7 @@ def test_who_stops_waiting_is_told_that_it_goes_on(
     ids: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     call = SimpleNamespace(out=Output(is_json=False))
-    with pytest.raises(KeyboardInterrupt), left_alone(cast(Call, call), "task", ids):
+    with pytest.raises(KeyboardInterrupt), note_on_interrupt(cast(Call, call), "task", ids):
         raise KeyboardInterrupt
     assert said in capsys.readouterr().err
 

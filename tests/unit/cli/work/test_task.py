@@ -50,7 +50,7 @@ async def test_show_tells_the_notes_of_a_result() -> None:
 
 async def test_a_wait_gives_the_result_to_programs_and_its_notes_to_people(monkeypatch: pytest.MonkeyPatch) -> None:
     view = msgspec.convert(crawled(), TaskView)
-    monkeypatch.setattr(task_command, "watch_tasks", lambda *_: [view])
+    monkeypatch.setattr(task_command, "wait_for_tasks", lambda *_: [view])
     told = await said(Script(accepted), "task", "submit", "web_crawl", "--result")
     assert told.stdout == '{"pages": []}\n'
     assert f"note: {NOTE}" in told.stderr

@@ -92,7 +92,7 @@ def make_crawl_plan(parameters: Mapping[str, Any]) -> CrawlPlan:
             starts=good_urls,
         ),
         is_plain=not (headers or origin_logins or "profile" in parameters or "proxies" in parameters),
-        extraction=extraction_plan.plan_of(parameters),
+        extraction=extraction_plan.compile_plan(parameters),
         follow_config=follow_config,
         depth=depth,
         # Without links to follow, the number of start URLs is the limit.

@@ -17,8 +17,8 @@ from hashlib import blake2b
 from typing import Any
 
 from crawlfleet.execution.crawl.frontier.urls import budget_host, canonical_url
-from crawlfleet.execution.crawl.parse.extract.dom import tidy
-from crawlfleet.execution.crawl.parse.extract.values import absolute
+from crawlfleet.execution.crawl.parse.extract.dom import tidy_text
+from crawlfleet.execution.crawl.parse.extract.values import absolute_url
 from crawlfleet.execution.crawl.products.product_offers import (
     OfferSummary,
     first_text,
@@ -100,7 +100,7 @@ def url_id(page: ProductPage) -> str:
 
 
 def _merge_sources(page: ProductPage, sources: Sequence[SourceData]) -> Product | None:
-    title = next((source.title for source in sources if source.title), "") or tidy(page.title or "")
+    title = next((source.title for source in sources if source.title), "") or tidy_text(page.title or "")
     if not title:
         return None
     ids: dict[str, str] = {}
@@ -228,7 +228,7 @@ def _image_urls(value: Any, base: str) -> list[str]:
     urls: dict[str, None] = {}
     for image in value if isinstance(value, list) else [value]:
         address = first_text(image.get("contentUrl") or image.get("url") if isinstance(image, Mapping) else image)
-        if address and (url := absolute(address[: model.URL_CHARS], base)):
+        if address and (url := absolute_url(address[: model.URL_CHARS], base)):
             urls.setdefault(url)
     return list(urls)[:IMAGES_MOST]
 

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 from crawlfleet.execution.crawl.fetch.http_client import SiteResponse
-from crawlfleet.wire.warc import Header, header_lines, line, record
-from crawlfleet.wire.warc import digest as digest_of
+from crawlfleet.wire.warc import Header, header_line, header_lines, write_record
+from crawlfleet.wire.warc import content_digest as digest_of
 
 PAGE_BYTES = 4_000_000
 """Limit on the size of one archived page; a longer one is cut there, and marked as truncated."""
@@ -112,13 +112,13 @@ class Archive:
                 ("WARC-Refers-To-Target-URI", first_page[0]),
                 ("WARC-Refers-To-Date", first_page[1]),
             ]
-            response_record = record("revisit", fields, head)
+            response_record = write_record("revisit", fields, head)
         else:
             if not is_cut and len(self._first) < DIGESTS:
                 self._first[digest] = (exchange.url, date)
             if is_cut:
                 fields.append(("WARC-Truncated", "length"))
-            response_record = record("response", fields, head + body)
+            response_record = write_record("response", fields, head + body)
         request_fields = [
             ("WARC-Record-ID", f"<urn:uuid:{uuid4()}>"),
             ("WARC-Date", date),
@@ -126,7 +126,7 @@ class Archive:
             ("WARC-Concurrent-To", record_id),
             ("Content-Type", "application/http; msgtype=request"),
         ]
-        return response_record + record("request", request_fields, _request_head(exchange))
+        return response_record + write_record("request", request_fields, _request_head(exchange))
 
 
 def _response_head(exchange: HttpExchange, length: int) -> bytes:
@@ -134,11 +134,11 @@ def _response_head(exchange: HttpExchange, length: int) -> bytes:
         (f"X-Crawler-{name}" if name.lower() in _RENAMED else name, value) for name, value in exchange.response_headers
     ]
     fields.append(("Content-Length", str(length)))
-    return line(f"HTTP/1.1 {exchange.status} {exchange.reason}") + header_lines(fields) + b"\r\n"
+    return header_line(f"HTTP/1.1 {exchange.status} {exchange.reason}") + header_lines(fields) + b"\r\n"
 
 
 def _request_head(exchange: HttpExchange) -> bytes:
     _, _, rest = exchange.url.partition("://")
     path = f"/{rest.partition('/')[2]}" if "/" in rest else "/"
     fields = [(name, value) for name, value in exchange.request_headers if name.lower() not in _SECRET]
-    return line(f"{exchange.method} {path} HTTP/1.1") + header_lines(fields) + b"\r\n"
+    return header_line(f"{exchange.method} {path} HTTP/1.1") + header_lines(fields) + b"\r\n"

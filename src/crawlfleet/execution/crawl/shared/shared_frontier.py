@@ -168,7 +168,7 @@ class BatchItems(CollectedItems):
         self._frontier = frontier
 
     async def add_page(self, url: str, status: int, facts: PageFacts, batch_number: int = 0) -> None:
-        field_counts.add(self.field_counts, facts.counts)
+        field_counts.add_counts(self.field_counts, facts.counts)
         items = self._frontier.get_batch(batch_number).items
         before = len(items)
         items += [fitted.item for fitted in self._read_items(url, status, facts)]

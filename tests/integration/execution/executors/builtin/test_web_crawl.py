@@ -59,7 +59,7 @@ async def test_the_example_of_the_source_document(shop: RunningSite) -> None:
 async def test_every_reachable_page_once(shop: RunningSite) -> None:
     heard = Heard()
     result = await crawl({"url": shop.url, "depth": 50, "max_pages": 10_000}, heard)
-    expected = sorted(f"{shop.url}{path}" for path in shop.catalogue.paths())
+    expected = sorted(f"{shop.url}{path}" for path in shop.catalogue.page_paths())
     assert sorted(item["_url"] for item in heard.items) == expected
     assert result["metrics"]["pages_crawled"] == len(expected)
     assert result["metrics"]["stopped_by"] is None
