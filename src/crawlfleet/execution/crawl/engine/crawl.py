@@ -329,7 +329,9 @@ class Crawl:
             self.pages += 1
             self._starts_read += link.is_start
             return 0
-        facts = await self._reader.parse_page(fetched, container=self._collected_items.container, follow=self._reads_links)
+        facts = await self._reader.parse_page(
+            fetched, container=self._collected_items.container, follow=self._reads_links
+        )
         if fetched.robots_tags:
             facts.links.robots |= directives_in_headers(fetched.robots_tags, self._agent)
         if (

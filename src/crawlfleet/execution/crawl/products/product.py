@@ -24,7 +24,7 @@ from crawlfleet.execution.crawl.products.product_offers import (
     first_text,
     normalise_availability,
     normalise_currency,
-    parse_price,
+    read_price,
     summarise_offers,
 )
 from crawlfleet.model import product as model
@@ -246,7 +246,7 @@ def _read_open_graph(graph: Mapping[str, Any], base: str) -> SourceData | None:
     if first_text(graph.get("og:type")).lower() not in _OG_TYPES and amount is None:
         return None
     currency = first_text(graph.get("product:price:currency") or graph.get("og:price:currency"))
-    price, sign = parse_price(amount)
+    price, sign = read_price(amount)
     stock = normalise_availability(first_text(graph.get("product:availability") or graph.get("og:availability")))
     ids = {"sku": first_text(graph.get("product:retailer_item_id"))}
     ids["gtin"] = next(
@@ -278,10 +278,10 @@ def _read_selectors(records: Sequence[Mapping[str, Any]], base: str) -> SourceDa
     price_value = record.get("price")
     if isinstance(price_value, Mapping):
         # The value was converted to a price when it was extracted from the page.
-        price, sign = parse_price(first_text(price_value.get("amount")))
+        price, sign = read_price(first_text(price_value.get("amount")))
         sign = first_text(price_value.get("currency")) or None
     else:
-        price, sign = parse_price(price_value)
+        price, sign = read_price(price_value)
     if not title or (price is None and not identity):
         return None
     attributes = {name: value for name, value in record.items() if name not in _KNOWN and not name.startswith("_")}

@@ -58,7 +58,7 @@ def summarise_offers(entity: Mapping[str, Any]) -> OfferSummary:
         offer_currency = normalise_currency(first_text(offer.get("priceCurrency")))
         currency = currency or offer_currency
         for name in ("price", "lowPrice", "highPrice"):
-            amount, sign = parse_price(offer.get(name))
+            amount, sign = read_price(offer.get(name))
             if amount is not None:
                 prices.append((Decimal(amount), amount, offer_currency or sign))
         if stock := normalise_availability(first_text(offer.get("availability"))):
@@ -82,7 +82,7 @@ def _find_offers(entity: Mapping[str, Any], depth: int) -> Iterator[Mapping[str,
                 yield from _find_offers(offer, depth - 1)
 
 
-def parse_price(value: Any) -> tuple[str | None, str | None]:
+def read_price(value: Any) -> tuple[str | None, str | None]:
     """Return amount and currency of a number, or of a text written for machines or for people."""
     if isinstance(value, bool) or value is None:
         return None, None

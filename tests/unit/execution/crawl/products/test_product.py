@@ -18,7 +18,7 @@ from crawlfleet.execution.crawl.products.product_offers import (
     first_text,
     normalise_amount,
     normalise_availability,
-    parse_price,
+    read_price,
 )
 from crawlfleet.execution.crawl.products.product_plan import extraction_parameters, make_product_page, selector_problems
 from crawlfleet.model.product import Product, content_hash, key_of
@@ -302,8 +302,8 @@ def test_amounts_have_one_spelling() -> None:
         None,
         None,
     ]
-    assert parse_price(12.0) == ("12", None)
-    assert parse_price(True) == (None, None)
+    assert read_price(12.0) == ("12", None)
+    assert read_price(True) == (None, None)
 
 
 @given(st.decimals(min_value=0, max_value=10**9, places=2))
