@@ -50,7 +50,7 @@ class Link:
         up = msgspec.json.decode(body, type=CrawlUp)
         run, service = self._run, self._spread.service
         ranges = (first, self._chunks), (archived, self._archived)
-        down = await service.exchange(run.node.id, run.task, run.execution, up, *ranges)
+        down = await service.exchange_batch(run.node.id, run.task, run.execution, up, *ranges)
         return msgspec.json.encode(down)
 
     async def send_request(self, endpoint: str, body: bytes) -> bytes:
