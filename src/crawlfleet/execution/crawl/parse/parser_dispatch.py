@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from selectolax.lexbor import SelectolaxError
 
-from crawlfleet.execution.crawl.fetch.charset import text_of
+from crawlfleet.execution.crawl.fetch.charset import decode_page
 from crawlfleet.execution.crawl.fetch.responses import Fetched
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import ExtractionPlan
 from crawlfleet.execution.crawl.parse.memory_limit import MemoryLimit
@@ -49,7 +49,7 @@ class PageParser:
     async def parse_page(self, fetched: Fetched, *, container: str | None, follow: bool) -> PageFacts:
         """Parse a page. Raises PageFailed when it cannot be parsed within its limits."""
         size = len(fetched.body)
-        html = text_of(fetched.body, fetched.charset)
+        html = decode_page(fetched.body, fetched.charset)
         request = ParseRequest(
             html,
             fetched.url,

@@ -19,6 +19,7 @@ from crawlfleet.execution.crawl.parse.page_parser import PageFacts, ParseRequest
 from crawlfleet.execution.crawl.parse.parser_dispatch import LOOP_BYTES, THREAD_BYTES, PageParser
 from crawlfleet.execution.crawl.parse.parser_process import ParserProcess
 from crawlfleet.execution.page_failures import PageFailed
+from testkit.patience import PATIENCE_S
 
 CARD = '<div class="product"><h2 class="title">A</h2><a href="/1">x</a></div>'
 SELECTORS = {"product": "div.product", "title": "h2.title"}
@@ -177,8 +178,9 @@ async def test_cancelled_half_way_it_leaves_no_process_and_mixes_no_answers() ->
     apart = ParserProcess()
     reader = PageParser(compile_plan({"selectors": {"it": "//h2[count(//h2[count(//a) > 1]) > 1]"}}), apart)
     work = asyncio.create_task(reader.parse_page(page(CARD * 3_000), container=None, follow=False))
-    while not children():  # noqa: ASYNC110 - a process has no event to wait for
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(PATIENCE_S):
+        while not children():  # noqa: ASYNC110 - a process has no event to wait for
+            await asyncio.sleep(0.01)
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
