@@ -289,7 +289,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _lost(self) -> list[str]:
         return [
-            f"nobody looked at the exception of {place(task)}: {task._exception!r}"
+            f"the exception was never retrieved of {place(task)}: {task._exception!r}"
             for task in self._failed
             if task.is_lost
         ]

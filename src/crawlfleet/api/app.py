@@ -107,7 +107,7 @@ def create_app(services: Services, settings: ApiSettings | None = None) -> Api:
     plain = [route for module in ROUTES for route in getattr(module, "routes", ())]
     limits = {path: most for module in ROUTES for path, most in getattr(module, "body_limits", {}).items()}
     app.plain = PlainRoutes(app, plain, gate, settings.body_limit_bytes, limits)
-    # Also among the others: for the document, and to tell a method they do not have from a path nobody has.
+    # Also among the others: for the document, and to tell a method they do not have from a path that no route has.
     app.router.routes.extend(plain)
     for module in ROUTES:
         if (router := getattr(module, "router", None)) is not None:

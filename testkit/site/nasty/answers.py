@@ -26,7 +26,7 @@ for _name, _does, _good, _answer in (
     ("204", "204", "an empty page", head(204, content_type=None)),
     (
         "206",
-        "206 that nobody asked for",
+        "206 to a request without a range",
         "reads it, or counts it as failed",
         reply(206, _PAGE, [("Content-Range", f"bytes 0-{len(_PAGE) - 1}/9999")]),
     ),
@@ -68,7 +68,7 @@ for _name, _does, _good, _answer in (
     ),
     (
         "switch",
-        "101, switches to a protocol nobody asked for",
+        "101, switches to a protocol that was not asked for",
         "an error of the protocol",
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: odd\r\nConnection: Upgrade\r\n\r\n",
     ),

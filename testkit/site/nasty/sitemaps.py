@@ -95,7 +95,7 @@ def itself(exchange: Exchange) -> Answer:
     return _xml(write_index([(_at(exchange, "/nasty/sitemap/self"), None)]))
 
 
-@FAMILY.answers("endless", "an index of ten indexes that nobody has seen, and so on", _BOUNDED)
+@FAMILY.answers("endless", "an index of ten indexes not seen before, and so on", _BOUNDED)
 def endless(exchange: Exchange) -> Answer:
     path = exchange.request.path if len(exchange.request.path) < 2_000 else "/nasty/sitemap/endless"
     return _xml(write_index((_at(exchange, f"{path}/{number}"), None) for number in range(10)))
