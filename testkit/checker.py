@@ -78,7 +78,9 @@ def _whole_or_absent(history: History, final: FinalState) -> Iterator[Violation]
         if answer is not None:
             if extra := sorted(set(found) - set(answer.tasks)):
                 yield Violation(
-                    Invariant.WHOLE_OR_ABSENT, f"batch {batch} has tasks that no answer named: {_tasks(extra)}", answer.at
+                    Invariant.WHOLE_OR_ABSENT,
+                    f"batch {batch} has tasks no answer named: {_tasks(extra)}",
+                    answer.at,
                 )
         elif found and refusals[batch] >= sends[batch]:
             yield Violation(Invariant.WHOLE_OR_ABSENT, f"batch {batch} was refused and left {_tasks(found)}", sent.at)

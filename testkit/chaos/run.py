@@ -159,7 +159,9 @@ class _Run:
             await asyncio.sleep(PROGRESS_S)
             ended = await self._cluster.count("SELECT count(*) FROM done")
             said = "the database is away" if ended is None else f"{ended} ended"
-            self._say(f"  {self._load.tasks} tasks submitted, {said}, {await self._cluster.leader() or 'no master'} leads")
+            self._say(
+                f"  {self._load.tasks} tasks submitted, {said}, {await self._cluster.leader() or 'no master'} leads"
+            )
 
     async def _judge(self, drained_s: float) -> list[Violation]:
         cluster, faults = self._cluster, self._faults
