@@ -33,10 +33,10 @@ class WatchedStore(SqlStore):
         self.assigned_at: dict[int, float] = {}
         self.watched: set[int] = set()
 
-    async def assign(
+    async def assign_tasks(
         self, batch: Sequence[Assignment], term: int | None, now: Instant, fences: Mapping[str, int] | None = None
     ) -> Applied:
-        applied = await super().assign(batch, term, now, fences)
+        applied = await super().assign_tasks(batch, term, now, fences)
         at = time.perf_counter()
         self.assigned += [item for item in batch if item.task not in applied.refused] if applied.refused else batch
         for task in self.watched.intersection(applied.after) if self.watched else ():
@@ -70,13 +70,13 @@ class Cluster:
         decide = task_state_machine.lose_execution("bench", now, Random(0))
         session, _ = await self.store.open_session(joined.node, slots, [TASK_TYPE], decide, now)
         self._sessions[joined.node] = session
-        await self.store.renew([Renewal(joined.node, session, 1, None)], now)
+        await self.store.renew_leases([Renewal(joined.node, session, 1, None)], now)
 
     async def renew(self) -> None:
         """The leases of all nodes, as their syncs would."""
         self._number += 1
         renewals = [Renewal(node, session, self._number, None) for node, session in self._sessions.items()]
-        await self.store.renew(renewals, self.clock.now())
+        await self.store.renew_leases(renewals, self.clock.now())
 
     async def submit(self, bodies: Sequence[TaskBody]) -> SubmissionAnswer:
         return await self.master.submit.submit(bodies)

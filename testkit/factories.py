@@ -93,7 +93,7 @@ class Kit:
     async def term(self) -> int:
         """Return the term of a leader, which is elected at the first call."""
         if self._term is None:
-            self._term = await self.store.campaign("test", await self.store.leader(), self.now)
+            self._term = await self.store.campaign("test", await self.store.read_leader(), self.now)
         assert self._term is not None
         return self._term
 
@@ -147,7 +147,7 @@ class Kit:
     async def add(
         self, items: Iterable[NewTask | Refusal], *, is_atomic: bool = False, claim: Claim | None = None
     ) -> SubmissionAnswer:
-        added = await self.store.add([Submission(list(items), is_atomic, claim)], self.now)
+        added = await self.store.add_tasks([Submission(list(items), is_atomic, claim)], self.now)
         return added.answers[0]
 
     async def submit(self, count: int = 1, **fields: Any) -> list[TaskId]:
@@ -158,7 +158,7 @@ class Kit:
     async def group(self, project: str = PROJECT, **fields: Any) -> GroupId:
         """Make a new, empty group."""
         new = NewGroup(self.ids.one(), project, **fields)
-        added = await self.store.add([Submission([], group=new)], self.now)
+        added = await self.store.add_tasks([Submission([], group=new)], self.now)
         assert added.answers[0].group == new.id
         return new.id
 
@@ -166,13 +166,13 @@ class Kit:
         return (await self.submit(**fields))[0]
 
     async def record(self, task: TaskId) -> TaskRecord:
-        return (await self.second.tasks([task]))[task]
+        return (await self.second.load_tasks([task]))[task]
 
     async def status(self, task: TaskId) -> TaskStatus:
         return (await self.record(task)).status
 
     async def live(self, task: TaskId) -> LiveTask:
-        return (await self.second.live([task]))[task]
+        return (await self.second.live_tasks([task]))[task]
 
     # -- nodes
 
@@ -180,7 +180,7 @@ class Kit:
         """Register a node that has never opened a session."""
         node = self.ids.one()
         description = NodeDescription(**{"name": f"node {node}", "slots": 10, **fields})
-        return await self.store.register(NewNode(node, f"join {node}", "hash", description), self.now)
+        return await self.store.register_node(NewNode(node, f"join {node}", "hash", description), self.now)
 
     async def open_session(self, node: NodeId) -> ReadyNode:
         session, _ = await self.store.open_session(node, 10, ["echo"], self.lose(), self.now)
@@ -198,7 +198,7 @@ class Kit:
 
     async def renew(self, node: ReadyNode, measurement: bytes | None = None) -> Renewed:
         number = self._numbers[node.id] = self._numbers[node.id] + 1
-        return (await self.store.renew([Renewal(node.id, node.session, number, measurement)], self.now))[0]
+        return (await self.store.renew_leases([Renewal(node.id, node.session, number, measurement)], self.now))[0]
 
     def lose(self) -> DecideTransition:
         return task_state_machine.lose_execution("its node was lost", self.now, self.rng)
@@ -216,12 +216,12 @@ class Kit:
 
     async def assign(self, tasks: Sequence[TaskId], node: ReadyNode) -> list[Run]:
         """Assign pending tasks to a node; all assignments are applied."""
-        rows = await self.second.live(tasks)
+        rows = await self.second.live_tasks(tasks)
         batch = [
             Assignment(task, rows[task].lane, execution, node.id, node.session)
             for task, execution in zip(tasks, self.ids.take(len(tasks)), strict=True)
         ]
-        applied = await self.store.assign(batch, None, self.now)
+        applied = await self.store.assign_tasks(batch, None, self.now)
         assert not applied.refused, applied.refused
         return [Run(item.task, item.execution, node) for item in batch]
 
@@ -236,13 +236,13 @@ class Kit:
         decide = task_state_machine.start_execution(
             {run.task: task_state_machine.ExecutionStart(run.node.id, run.execution, self.now)}
         )
-        return await self.store.change([run.task], decide, self.now)
+        return await self.store.change_tasks([run.task], decide, self.now)
 
     def outcome(self, run: Run, end: End = End.COMPLETED, failure: Failure | None = None) -> Outcome:
         return Outcome(run.node.id, run.task, run.execution, end, failure)
 
     async def complete(self, *runs: Run) -> Applied:
-        return await self.store.complete([self.outcome(run) for run in runs], self.now)
+        return await self.store.complete_executions([self.outcome(run) for run in runs], self.now)
 
     async def finish(self, run: Run, end: End, failure: Failure | None = None) -> Applied:
         return await self.finish_with(self.outcome(run, end, failure))
@@ -250,7 +250,7 @@ class Kit:
     async def finish_with(self, *outcomes: Outcome) -> Applied:
         """Apply outcomes by the slow path: decided on the locked row."""
         told = {outcome.task: outcome for outcome in outcomes}
-        return await self.store.change(
+        return await self.store.change_tasks(
             list(told), task_state_machine.finish_execution(told, self.now, self.rng), self.now
         )
 
@@ -265,12 +265,12 @@ class Kit:
         failure = Failure(ErrorClass.BLOCKED, "not now")
         told = {run.task: self.outcome(run, End.RETURNED, failure)._replace(park=ParkRequest(span_ms, cause, subject))}
         parked = await self.store.parked_times([run.task])
-        return await self.store.change(
+        return await self.store.change_tasks(
             [run.task], task_state_machine.finish_execution(told, self.now, self.rng, parked), self.now
         )
 
     async def cancel(self, *tasks: TaskId) -> Applied:
-        return await self.store.change(tasks, task_state_machine.cancel_task("a person said so"), self.now)
+        return await self.store.change_tasks(tasks, task_state_machine.cancel_task("a person said so"), self.now)
 
     # -- tasks in a later state
 
@@ -289,7 +289,7 @@ class Kit:
     async def events(self) -> list[Event]:
         """Return every event so far, in order."""
         term = await self.term()
-        while await self.store.relay(term, 1_000):
+        while await self.store.relay_events(term, 1_000):
             pass
         return await self.second.events_after(0, EVERYTHING)
 

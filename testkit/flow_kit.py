@@ -60,7 +60,7 @@ class FlowKit:
     async def complete(self, what: StepKey | TaskId, result: Any = None) -> Applied:
         run = (await self.kit.assign([self._task(what)], self.node))[0]
         body = None if result is None else msgspec.json.encode(result)
-        return await self.kit.store.complete([self.kit.outcome(run)._replace(result=body)], self.kit.now)
+        return await self.kit.store.complete_executions([self.kit.outcome(run)._replace(result=body)], self.kit.now)
 
     async def fail(self, what: StepKey | TaskId, message: str = "it broke") -> Applied:
         run = (await self.kit.assign([self._task(what)], self.node))[0]

@@ -127,13 +127,13 @@ async def _final_state(store: SqlStore, answered: Mapping[str, Sequence[TaskId]]
         )
         named[record.name or ""].append(record.id)
     rows = await store.engine.read(lambda tx: tx.fetch(task_rows.all_ended_executions()))
-    held = await store.held([node.id for node in await store.nodes()])
+    held = await store.held_tasks([node.id for node in await store.load_nodes()])
     return FinalState(
         at=seen.until - seen.since,
         tasks=tasks,
         batches=_only(named, seen.sent) if seen.sent else answered,
         executions=[task_rows.execution_record(row) for row in rows],
-        counters=await store.totals(),
+        counters=await store.task_totals(),
         rows=await store.count_rows(),
         groups=await group_states(store),
         slots={node: HeldSlots(len(tasks_held), 0) for node, tasks_held in held.items()},

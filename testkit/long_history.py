@@ -111,7 +111,7 @@ async def use_every_hot_verb(kit: Kit) -> None:
     """Call every store method that masters use all the time, at least once; those only people use are left out."""
     known, term = kit.store, await kit.term()
     node = await kit.node()
-    await known.renew([], kit.now)
+    await known.renew_leases([], kit.now)
     plain, other, lost, failing = await kit.submit(4)
     claim = Claim(kit.lane.project, "key", b"body", kit.now + DAY_MS)
     await kit.add([kit.new_task(due_at=kit.now + 1)], claim=claim)
@@ -123,17 +123,19 @@ async def use_every_hot_verb(kit: Kit) -> None:
     await kit.finish(back, End.RETURNED)
     await kit.fail(broken, error=ErrorClass.NETWORK)
     await kit.cancel(gone.task, child)
-    await known.live([other])
-    await known.held([node.id])
-    await known.deliveries([other])
+    await known.live_tasks([other])
+    await known.held_tasks([node.id])
+    await known.load_deliveries([other])
     await known.placement_view()
     for lane in await known.ready_lanes():
         await known.ready_heads(lane, 100)
-    await known.lanes([kit.lane.id])
+    await known.load_lanes([kit.lane.id])
     kit.later()
-    await known.change(await known.due(kit.now, 100), task_state_machine.release_due(kit.now), kit.now, term)
-    await known.change(
-        [each.task for each in await known.overdue(kit.now, 100)],
+    await known.change_tasks(
+        await known.due_tasks(kit.now, 100), task_state_machine.release_due(kit.now), kit.now, term
+    )
+    await known.change_tasks(
+        [each.task for each in await known.overdue_tasks(kit.now, 100)],
         task_state_machine.recall_overdue(kit.now),
         kit.now,
         term,
@@ -142,35 +144,35 @@ async def use_every_hot_verb(kit: Kit) -> None:
     await known.next_due()
     waiter, stopped = await kit.submit(2)
     (run,) = await kit.assign([stopped], node)
-    await known.preempt([Preemption(run.task, run.execution, 1, node.id, waiter)], term, kit.now)
-    await known.stopping()
-    await known.preempted([run.task])
+    await known.preempt_executions([Preemption(run.task, run.execution, 1, node.id, waiter)], term, kit.now)
+    await known.stopping_executions()
+    await known.task_preemptions([run.task])
     await known.preemptions_since(kit.now)
     await known.scale_slots([SlotChange(node.id, 10, 12, "more")], term, kit.now)
-    await known.leases()
+    await known.open_leases()
     await known.set_health([HealthChange(node.id, Health.UNKNOWN, Health.HEALTHY, {})], term, kit.now)
-    await known.note_heartbeats([(node.id, b"{}")], term, kit.now)
-    await known.beat(term)
-    await known.leader()
-    await known.relay(term, 100)
+    await known.add_heartbeats([(node.id, b"{}")], term, kit.now)
+    await known.record_beat(term)
+    await known.read_leader()
+    await known.relay_events(term, 100)
     await known.last_event()
     await known.events_after(10, 100)
     await known.fold_counters(term)
     await _learn(kit, [plain, failing], node)
-    await known.totals()
+    await known.task_totals()
     group = NewGroup(kit.ids.one(), kit.lane.project)
-    await known.add([Submission([kit.new_task(group=group.id)], group=group)], kit.now)
+    await known.add_tasks([Submission([kit.new_task(group=group.id)], group=group)], kit.now)
     await known.settle_groups(term, kit.now)
     await known.group_counts([group.id])
-    await known.groups([group.id])
+    await known.load_groups([group.id])
     await _retain(kit, term)
     await known.host_look(kit.now)
-    await known.granted([node.id])
+    await known.load_grants([node.id])
     await known.secret_hash(node.id)
-    await known.tasks([plain, other])
-    await known.executions(plain)
-    await known.parents(child)
-    await known.reopen([plain], kit.now)
+    await known.load_tasks([plain, other])
+    await known.task_executions(plain)
+    await known.awaited_parents(child)
+    await known.reopen_tasks([plain], kit.now)
     await kit.online(node.id)
     await kit.end(node)
 
@@ -178,7 +180,7 @@ async def use_every_hot_verb(kit: Kit) -> None:
 async def _retain(kit: Kit, term: int) -> None:
     known, unused = kit.store, await kit.known_lane("seldom")
     for days in (40, 20):
-        await known.prune(term, kit.now, days * DAY_MS, days * DAY_MS, 100)
+        await known.prune_rows(term, kit.now, days * DAY_MS, days * DAY_MS, 100)
     await known.lane_ids(-1, 1_000)
     await known.lanes_of_tasks(0, 1_000)
     await known.remove_unused_lanes(term, 1, [unused.id])
@@ -192,10 +194,10 @@ async def _park(kit: Kit, node: ReadyNode) -> None:
     parked, early = await kit.run(node, 2)
     await kit.park(parked, 60_000, cause, host)
     await kit.park(early, 60_000, cause, host)
-    await known.parkings([parked.task])
+    await known.parked_tasks([parked.task])
     await known.parked_for(cause, host, 10)
     kit.later(10_000)
-    await known.change(
+    await known.change_tasks(
         await known.parked_in_vain(kit.now, 1), task_state_machine.unpark_task, kit.now, await kit.term()
     )
 
@@ -207,10 +209,10 @@ async def _learn(kit: Kit, tasks: Sequence[int], node: ReadyNode) -> None:
     assert found is not None
     news = [EvidenceRow(node.id, subject, "", Record(ok=1.0, at=kit.now))]
     await known.fold_evidence(found, news, await kit.term())
-    await known.contents(tasks)
-    await known.parameters(tasks)
-    await known.evidence([subject])
-    await known.failed_on(tasks)
+    await known.task_contents(tasks)
+    await known.task_parameters(tasks)
+    await known.load_evidence([subject])
+    await known.failed_nodes(tasks)
     await _park(kit, node)
     await _spend(kit, node)
 

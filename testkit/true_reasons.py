@@ -27,7 +27,7 @@ async def untrue(master: Master, task: TaskId) -> str | None:
     """Return what is wrong with the answer; None when it is true. The master need not run."""
     master.configure.fresh_s = 0.0
     said = await master.why.why(task)
-    record = (await master.store.tasks([task]))[task]
+    record = (await master.store.load_tasks([task]))[task]
     true = await _true_causes(master, record)
     if said.data["cause"] not in true or said.data["status"] != record.status.word:
         return f"{task_text(task)} is {record.status.word}, for {sorted(true)}, and says {said}"
@@ -48,34 +48,34 @@ async def _true_causes(master: Master, record: TaskRecord) -> set[str]:
         return {_HELD[status]} if record.recall is Recall.NONE else {"recalled"}
     if status is TaskStatus.WAITING:
         return await _true_waits(store, record)
-    (lane,) = await store.lanes([record.lane])
+    (lane,) = await store.load_lanes([record.lane])
     if lane.queue in await store.paused_queues():
         return {"queue_paused"}
     if await _is_over_quota(store, lane):
         return {"quota"}
     if await _is_placeable(master, lane):
         return {"turn"}
-    return {"making_room"} if await store.stopping(record.id) else {"no_node"}
+    return {"making_room"} if await store.stopping_executions(record.id) else {"no_node"}
 
 
 async def _true_waits(store: Store, record: TaskRecord) -> set[str]:
     if record.waits:
         place = None if record.group is None else await store.place_in_flow(record.id)
         return {"parents"} if place is None else {"steps", "items"}
-    parking = (await store.parkings([record.id])).get(record.id)
+    parking = (await store.parked_tasks([record.id])).get(record.id)
     return {"time"} if parking is None else {parking.cause.word}
 
 
 async def _is_over_quota(store: Store, lane: Lane) -> bool:
     """Return whether the project is over a quota, by what the leader would still start."""
-    project = await store.project(lane.project)
+    project = await store.load_project(lane.project)
     uses = await store.project_uses([lane.project])
     return Allowance(project, uses[lane.project].held).count_allowed(lane.requirement) == 0
 
 
 async def _is_placeable(master: Master, lane: Lane) -> bool:
     """Return whether the task could be placed, by the placer and not by the filters one by one."""
-    overcommit = master.configure.cached_config(DEFAULT_CLUSTER).values["overcommit"]
+    overcommit = master.configure.cached_config(DEFAULT_CLUSTER).settings.overcommit
     states = await node_states(master.store, master.configure)
     return bool(Placer(states, rng=Random(0), overcommit=overcommit).place_tasks(lane.requirement, lane.project, 1))
 
@@ -85,12 +85,12 @@ async def _untrue_data(store: Store, record: TaskRecord, said: Explanation) -> s
     match said.data["cause"]:
         case "no_node" | "turn" as cause:
             found = said.data["placement"]
-            nodes = len(await store.nodes())
+            nodes = len(await store.load_nodes())
             if found["nodes"] != nodes or found["able"] + sum(found["refusals"].values()) != nodes:
                 return f"there are {nodes} nodes"
             return None if bool(found["able"]) == (cause == "turn") else "cause and nodes do not agree"
         case "parents":
-            waits_for = await store.parents(record.id)
+            waits_for = await store.awaited_parents(record.id)
             return None if said.data["waits"] == len(waits_for) == record.waits else f"it waits for {waits_for}"
         case "time" | "retry":
             told = said.data["due_at" if said.data["cause"] == "time" else "retry_at"]

@@ -162,14 +162,14 @@ async def _final_state(world: World) -> FinalState:
         )
         batches.setdefault(record.workflow or "", []).append(task)
     limited = world.engine.look("SELECT id, lane FROM live UNION ALL SELECT id, lane FROM done")
-    held = await world.store.held([node.id for node in world.nodes])
+    held = await world.store.held_tasks([node.id for node in world.nodes])
     slots = {node.id: HeldSlots(len(held[node.id]), len(node.running)) for node in world.nodes if node.id}
     return FinalState(
         at=world.history.now,
         tasks=tasks,
         batches=batches,
         executions=await _executions(world),
-        counters=await world.store.totals(),
+        counters=await world.store.task_totals(),
         rows=await world.store.count_rows(),
         slots=slots,
         groups=await group_states(world.store),
@@ -199,7 +199,7 @@ async def _reservations(world: World) -> dict[str, float]:
 async def _executions(world: World) -> list[ExecutionRecord]:
     sql = task_rows.all_ended_executions()
     ended = [task_rows.execution_record(row) for row in await world.engine.read(lambda tx: tx.fetch(sql))]
-    held = await world.store.held([node.id for node in world.nodes])
+    held = await world.store.held_tasks([node.id for node in world.nodes])
     return ended + [
         ExecutionRecord(
             row.execution,

@@ -69,10 +69,10 @@ class SimSchedules:
     async def _judged(self, schedule: Schedule) -> list[Violation]:
         """Check that every instant of the schedule has its tick, fired or skipped: all of them are caught up."""
         store, text = self._world.store, schedule_text(schedule.id)
-        found = await store.ticks(schedule.id, 10_000)
+        found = await store.list_ticks(schedule.id, 10_000)
         named = list(ticks.nominal_ticks(schedule.timing, schedule.anchor_at, schedule.created_at))
         tasks = [tick.task for tick in found if tick.task is not None]
-        kept = await store.tasks(tasks)
+        kept = await store.load_tasks(tasks)
         complaints = []
         if lost := sorted(set(named).difference(tick.at for tick in found)):
             complaints.append(f"{text} has no tick at {to_text(lost[0])}, nor at {len(lost) - 1} other times")

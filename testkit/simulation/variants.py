@@ -37,7 +37,7 @@ class Variant(NamedTuple):
 @contextmanager
 def answers_before_it_stores(world: World) -> Iterator[None]:
     """Some submissions are answered from memory and never written."""
-    store_add, rng = world.store.add, Random(1)
+    store_add, rng = world.store.add_tasks, Random(1)
 
     async def add(submissions: Sequence[Submission], now: Instant) -> Added:
         if rng.random() < 0.9:
@@ -48,14 +48,14 @@ def answers_before_it_stores(world: World) -> Iterator[None]:
         ]
         return Added(answers, {})
 
-    with patch.object(world.store, "add", add):
+    with patch.object(world.store, "add_tasks", add):
         yield
 
 
 @contextmanager
 def stores_half_a_batch(world: World) -> Iterator[None]:
     """A batch is refused after its first half was written."""
-    store_add, rng = world.store.add, Random(1)
+    store_add, rng = world.store.add_tasks, Random(1)
 
     async def add(submissions: Sequence[Submission], now: Instant) -> Added:
         if len(submissions) > 1 or len(submissions[0].items) < 2 or rng.random() < 0.7:
@@ -65,17 +65,17 @@ def stores_half_a_batch(world: World) -> Iterator[None]:
         refusal = Refusal(Code.BATCH_REFUSED, "simulated")
         return Added([SubmissionAnswer([refusal] * len(items))], {})
 
-    with patch.object(world.store, "add", add):
+    with patch.object(world.store, "add_tasks", add):
         yield
 
 
 @contextmanager
 def completes_without_the_fence(world: World) -> Iterator[None]:
     """Every report that a task is complete is accepted, whichever execution it belongs to."""
-    store_complete = world.store.complete
+    store_complete = world.store.complete_executions
 
     async def complete(outcomes: Sequence[Outcome], now: Instant) -> Applied:
-        live = await world.store.live([outcome.task for outcome in outcomes])
+        live = await world.store.live_tasks([outcome.task for outcome in outcomes])
         for outcome in outcomes:
             row = live.get(outcome.task)
             if row is not None and row.execution != outcome.execution:
@@ -83,7 +83,7 @@ def completes_without_the_fence(world: World) -> Iterator[None]:
                 await world.engine.write(lambda tx, sql=sql: tx.execute(sql))  # type: ignore[misc]
         return await store_complete(outcomes, now)
 
-    with patch.object(world.store, "complete", complete):
+    with patch.object(world.store, "complete_executions", complete):
         yield
 
 
@@ -167,12 +167,12 @@ def forgets_members_that_end(world: World) -> Iterator[None]:
 @contextmanager
 def judges_late(world: World) -> Iterator[None]:
     """The leader waits five leases before it declares a node lost."""
-    store_leases = world.store.leases
+    store_leases = world.store.open_leases
 
     async def leases() -> list[LeaseRow]:
         return [row._replace(lease_ms=row.lease_ms * 5) for row in await store_leases()]
 
-    with patch.object(world.store, "leases", leases):
+    with patch.object(world.store, "open_leases", leases):
         yield
 
 

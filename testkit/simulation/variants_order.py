@@ -111,7 +111,7 @@ def begins_at_the_first_parent(world: World) -> Iterator[None]:
 @contextmanager
 def releases_steps_again(world: World) -> Iterator[None]:
     """When something completes, a step that runs may be made ready once more."""
-    store_complete, rng = world.store.complete, Random(1)
+    store_complete, rng = world.store.complete_executions, Random(1)
 
     async def release(tx: Tx, now: Instant) -> None:
         for (step,) in await tx.fetch(_HELD_STEPS):
@@ -124,5 +124,5 @@ def releases_steps_again(world: World) -> Iterator[None]:
         await world.engine.write(lambda tx: release(tx, now))
         return applied
 
-    with patch.object(world.store, "complete", complete):
+    with patch.object(world.store, "complete_executions", complete):
         yield

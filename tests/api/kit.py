@@ -124,7 +124,7 @@ class Site:
     async def until(self, is_true: Callable[[], Awaitable[bool]]) -> None:
         deadline = asyncio.get_running_loop().time() + PATIENCE_S
         while not await is_true():
-            assert asyncio.get_running_loop().time() < deadline, await self.store.totals()
+            assert asyncio.get_running_loop().time() < deadline, await self.store.task_totals()
             await asyncio.sleep(0.02)
 
     async def until_status(self, task: str, *statuses: str) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from starlette.routing import Route
 
-from crawlfleet.api.app import ROUTES, create_app
+from crawlfleet.api.app import ROUTE_TABLES, create_app
 from crawlfleet.api.http.errors import STATUS_OF_CODE
 from crawlfleet.api.http.settings import ApiSettings
 from crawlfleet.bootstrap.services import build_services
@@ -47,7 +47,7 @@ async def test_without_a_leader_it_is_not_ready(site: Site) -> None:
 
 
 async def test_without_its_store_it_is_alive_but_not_ready(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(site.store, "leader", _raising(StoreUnavailable("secret address")))
+    monkeypatch.setattr(site.store, "read_leader", _raising(StoreUnavailable("secret address")))
     answer = await site.get("/readyz", role=None)
     assert (answer.status, answer.json["reasons"]) == (503, ["the store does not answer"])
     assert b"secret address" not in answer.content
@@ -57,7 +57,7 @@ async def test_a_store_that_takes_nothing_is_not_ready_though_it_answers(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = StoreUnavailable("secret address", told="the disk of the store is full")
-    monkeypatch.setattr(site.store, "beat", _raising(full))
+    monkeypatch.setattr(site.store, "record_beat", _raising(full))
     await site.master.leader.wait_for_passes(1)
     answer = await site.get("/readyz", role=None)
     assert (answer.status, answer.json["reasons"]) == (503, ["the disk of the store is full"])
@@ -88,7 +88,7 @@ async def test_errors_of_ours_are_told_without_their_words(
     site: Site, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int, code: str
 ) -> None:
     monkeypatch.setattr(site.master.submit, "submit", _raising(error))
-    monkeypatch.setattr(site.store, "totals", _raising(error))
+    monkeypatch.setattr(site.store, "task_totals", _raising(error))
     for answer in (
         await site.post("/api/v1/tasks", {"task_type": "echo"}),
         await site.get("/api/v1/tasks:stats"),
@@ -130,8 +130,8 @@ async def document(site: Site) -> AsyncIterator[dict[str, Any]]:
 def every_route(app: Any) -> set[tuple[str, str]]:
     """Of all modules, whichever way they are served."""
     found: set[tuple[str, str]] = set()
-    for module in ROUTES:
-        served = [*getattr(module, "routes", ()), *getattr(getattr(module, "router", None), "routes", ())]
+    for table in ROUTE_TABLES:
+        served: list[Any] = [*table.plain_routes, *table.router.routes]
         for route in served:
             assert isinstance(route, Route) or hasattr(route, "methods")
             path = route.path.replace(":path}", "}")

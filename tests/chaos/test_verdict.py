@@ -35,7 +35,7 @@ async def kit(tmp_path: Path) -> AsyncIterator[Kit]:
         tasks = await kit.submit(3)
         await kit.complete(*await kit.assign(tasks, node))
         await kit.end(node)
-        await kit.store.relay(term, 100)
+        await kit.store.relay_events(term, 100)
         await kit.store.fold_counters(term)
         yield kit
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 from fastapi import Depends, FastAPI
 from fastapi.telemetry import TelemetryConfig
 from starlette.types import Receive, Scope, Send
@@ -13,6 +11,7 @@ from crawlfleet.api.http.auth import Gate
 from crawlfleet.api.http.fast_routes import PlainRoutes
 from crawlfleet.api.http.middleware import Guard
 from crawlfleet.api.http.parameters import known_query_only
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services
 from crawlfleet.api.http.settings import ApiSettings
 from crawlfleet.api.http.shutdown import Shutdown
@@ -37,36 +36,36 @@ from crawlfleet.api.routes.results import exports, group_results, products, qual
 from crawlfleet.api.routes.tasks import bulk, dead_letters, submit, task_detail, task_list, task_types
 from crawlfleet.version import __version__
 
-ROUTES: tuple[ModuleType, ...] = (
-    sync,
-    submit,
-    task_detail,
-    task_list,
-    bulk,
-    execution_chunks,
-    execution_crawl,
-    execution_products,
-    results,
-    groups,
-    group_results,
-    exports,
-    quality,
-    dead_letters,
-    queues,
-    nodes,
-    clusters,
-    projects,
-    task_types,
-    events,
-    flows,
-    tokens,
-    audit,
-    health,
-    schedules,
-    hosts,
-    products,
-    cookie_jars,
-    proxies,
+ROUTE_TABLES: tuple[RouteTable, ...] = (
+    sync.routes,
+    submit.routes,
+    task_detail.routes,
+    task_list.routes,
+    bulk.routes,
+    execution_chunks.routes,
+    execution_crawl.routes,
+    execution_products.routes,
+    results.routes,
+    groups.routes,
+    group_results.routes,
+    exports.routes,
+    quality.routes,
+    dead_letters.routes,
+    queues.routes,
+    nodes.routes,
+    clusters.routes,
+    projects.routes,
+    task_types.routes,
+    events.routes,
+    flows.routes,
+    tokens.routes,
+    audit.routes,
+    health.routes,
+    schedules.routes,
+    hosts.routes,
+    products.routes,
+    cookie_jars.routes,
+    proxies.routes,
 )
 """In the order of how often they are asked for: a path is looked for from the first."""
 
@@ -96,7 +95,7 @@ def create_app(services: Services, settings: ApiSettings | None = None) -> Api:
         redoc_url=None,
         docs_url=None,
         openapi_url=None,
-        generate_unique_id_function=openapi.operation_id,
+        generate_unique_id_function=openapi.route_operation_id,
         telemetry=_NO_TELEMETRY,
         dependencies=[Depends(known_query_only)],
     )
@@ -104,17 +103,17 @@ def create_app(services: Services, settings: ApiSettings | None = None) -> Api:
     app.state.gate = gate = Gate(settings, services)
     app.state.quality = quality.Remembered()
     app.state.shutdown = app.shutdown = Shutdown(services)
-    plain = [route for module in ROUTES for route in getattr(module, "routes", ())]
-    limits = {path: most for module in ROUTES for path, most in getattr(module, "body_limits", {}).items()}
-    app.plain = PlainRoutes(app, plain, gate, settings.body_limit_bytes, limits)
-    # Also among the others: for the document, and to tell a method they do not have from a path that no route has.
-    app.router.routes.extend(plain)
-    for module in ROUTES:
-        if (router := getattr(module, "router", None)) is not None:
-            app.include_router(router)
+    plain_routes = [route for table in ROUTE_TABLES for route in table.plain_routes]
+    body_limits = {path: limit for table in ROUTE_TABLES for path, limit in table.body_limits.items()}
+    app.plain = PlainRoutes(app, plain_routes, gate, settings.body_limit_bytes, body_limits)
+    # Also among the others: for the document, and to tell a method they do not have from a path that does not exist.
+    app.router.routes.extend(plain_routes)
+    for table in ROUTE_TABLES:
+        if table.router.routes:
+            app.include_router(table.router)
     errors.install(app)
     app.add_middleware(Guard, gate=gate, body_limit_bytes=settings.body_limit_bytes)
-    openapi.install(app, ROUTES)
+    openapi.install(app, ROUTE_TABLES)
     front_page.install(app, has_docs=settings.has_docs)
     if settings.has_docs:
         docs_page.install(app)

@@ -48,7 +48,7 @@ class BrokerNews:
         at = self._clock.now()
         while True:
             try:
-                await self._store.record([batch], at)
+                await self._store.record_events([batch], at)
                 return
             except Unavailable:
                 await asyncio.sleep(AGAIN_S)

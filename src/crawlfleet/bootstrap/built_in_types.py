@@ -48,10 +48,10 @@ class WebCrawlEngine:
         return CrawlSeeds(seeds.limits, seeds.urls, seeds.parameters)
 
     def merge_field_counts(self, reports: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
-        return field_counts.merged(list(reports))
+        return field_counts.merge_reports(list(reports))
 
     def never_matched_note(self, paths: Sequence[str], pages: int) -> str:
-        return field_counts.never_note(list(paths), pages)
+        return field_counts.never_matched_note(list(paths), pages)
 
     def is_never_matched_note(self, note: str) -> bool:
         return note.startswith(field_counts.NEVER)

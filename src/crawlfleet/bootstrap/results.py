@@ -57,10 +57,10 @@ async def open_results(settings: MasterSettings, store: ConfigStore) -> ChunkSto
 async def _mark_when_there(place: ResultsPlace, store: ConfigStore, address: str, is_only_master: bool) -> str | None:
     """Return the mark of the place, or None for a place that cannot be reached and is known by this address: the start
     does not wait for it."""
-    installation = await store.installation()
+    installation = await store.installation_id()
     pause_s = _FIRST_PAUSE_S
     while True:
-        known = _known(await store.fact(FACT))
+        known = _known(await store.find_fact(FACT))
         try:
             return await _marked(place, installation, known, address, is_only_master)
         except Unavailable as exc:

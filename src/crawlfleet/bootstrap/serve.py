@@ -103,7 +103,7 @@ class MasterProcess:
             name = settings.name or f"{socket.gethostname()}:{listener.getsockname()[1]}"
             news = BrokerNews(store, SystemClock(), name)
             opened.push_async_callback(news.close)
-            broker = await open_broker(settings.broker, await store.installation(), news)
+            broker = await open_broker(settings.broker, await store.installation_id(), news)
             opened.push_async_callback(broker.close)
             master = await Master.start(
                 name,

@@ -72,7 +72,7 @@ class AccessStore(Protocol):
         """Record the token's use, unless that was done less than `every_ms` ago."""
         ...
 
-    async def tokens(self) -> list[TokenRecord]:
+    async def list_tokens(self) -> list[TokenRecord]:
         """Return all tokens, newest first."""
         ...
 
@@ -89,7 +89,7 @@ class AccessStore(Protocol):
 
     async def node_by_secret(self, secret_hash: str) -> NodeId | None: ...
 
-    async def note_change(self, entry: NewAuditEntry) -> None: ...
+    async def add_audit_entry(self, entry: NewAuditEntry) -> None: ...
 
     async def audit_page(self, limit: int, before: int | None = None) -> list[AuditEntry]:
         """Return a page of the audit log, newest first; `before` is the last id seen."""
@@ -178,11 +178,11 @@ class ConfigStore(Protocol):
         """Return the task types by name."""
         ...
 
-    async def installation(self) -> str:
+    async def installation_id(self) -> str:
         """Return the id of the whole installation: 32 hex digits, made at the first call."""
         ...
 
-    async def fact(self, key: str) -> str | None:
+    async def find_fact(self, key: str) -> str | None:
         """Return a value of which the whole installation has one."""
         ...
 
@@ -190,11 +190,11 @@ class ConfigStore(Protocol):
         """Store the value unless the key has one already; returns the stored value."""
         ...
 
-    async def config(self, cluster: str) -> ClusterConfig:
+    async def cluster_config(self, cluster: str) -> ClusterConfig:
         """Return the newest version; version 0, with no values, when there is none. Raises NotFound if unknown."""
         ...
 
-    async def configs(self) -> list[ClusterConfig]:
+    async def cluster_configs(self) -> list[ClusterConfig]:
         """Return the newest version of every cluster that has one."""
         ...
 

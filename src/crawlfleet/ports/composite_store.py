@@ -43,9 +43,9 @@ class MemberFailure(NamedTuple):
 
 
 class GroupStore(Protocol):
-    """Access to groups of tasks and their members; members are added by `TaskStore.add`."""
+    """Access to groups of tasks and their members; members are added by `TaskStore.add_tasks`."""
 
-    async def groups(self, ids: Sequence[GroupId]) -> dict[GroupId, Group]: ...
+    async def load_groups(self, ids: Sequence[GroupId]) -> dict[GroupId, Group]: ...
 
     async def list_groups(
         self, limit: int, before: GroupId | None = None, project: str | None = None, kind: GroupKind | None = None
@@ -61,7 +61,9 @@ class GroupStore(Protocol):
         """Return the same counts by counting rows: slow, for checks."""
         ...
 
-    async def members(self, group: GroupId, after: TaskId, limit: int, *, with_results: bool = True) -> list[Member]:
+    async def list_members(
+        self, group: GroupId, after: TaskId, limit: int, *, with_results: bool = True
+    ) -> list[Member]:
         """Return members in order of id, which is the order of shards."""
         ...
 
@@ -254,7 +256,7 @@ class CrawlStore(Protocol):
     URLs are leased in batches and reported with a fence. There is one cookie jar per project and name.
     """
 
-    async def exchange(self, asking: Asking, now: Instant) -> Exchanged:
+    async def exchange_batches(self, asking: Asking, now: Instant) -> Exchanged:
         """Apply a report and lease the next URL batch, in one transaction.
 
         The same report again changes nothing. Batches of executions that are no longer live are leased anew. The pages
@@ -263,7 +265,7 @@ class CrawlStore(Protocol):
         """
         ...
 
-    async def crawls(self, ids: Sequence[GroupId]) -> dict[GroupId, CrawlState]: ...
+    async def crawl_states(self, ids: Sequence[GroupId]) -> dict[GroupId, CrawlState]: ...
 
     async def crawl_parts(self, crawl: GroupId, after: int, limit: int, kind: ChunkKind = "items") -> list[CrawlPart]:
         """Return the parts of reported batches that have items, or archive records, in order of number."""
@@ -310,7 +312,7 @@ class ProductFilter(NamedTuple):
 class ProductStore(Protocol):
     """Access to products of shops: a set per project and shop, upserted by id.
 
-    `TaskStore.complete` writes an outcome's products in the transaction that accepts it.
+    `TaskStore.complete_executions` writes an outcome's products in the transaction that accepts it.
     """
 
     async def put_products(self, batch: ProductBatch, now: Instant) -> bool:
@@ -320,13 +322,13 @@ class ProductStore(Protocol):
         """
         ...
 
-    async def products(
+    async def list_products(
         self, where: ProductFilter, limit: int, after: ProductKey | None = None
     ) -> RecordPage[ProductRecord]:
         """Return a page of products in order of their keys."""
         ...
 
-    async def product(self, key: ProductKey) -> ProductRecord | None: ...
+    async def find_product(self, key: ProductKey) -> ProductRecord | None: ...
 
     async def product_changes(self, key: ProductKey) -> list[ProductChange]:
         """Return the changes of a product, the newest first; only the last `CHANGES_KEPT` are kept."""

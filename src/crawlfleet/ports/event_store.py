@@ -16,7 +16,7 @@ from crawlfleet.model.status import ErrorClass
 class EventStore(Protocol):
     """Access to the event log, with its events numbered in the order of the commits, and to its outbox."""
 
-    async def relay(self, term: int, limit: int) -> int:
+    async def relay_events(self, term: int, limit: int) -> int:
         """Number committed outbox rows (at most `limit`) and move them to the log; returns the last number, or 0."""
         ...
 
@@ -24,7 +24,7 @@ class EventStore(Protocol):
 
     async def last_event(self) -> int: ...
 
-    async def record(self, batches: Sequence[EventBatch], now: Instant, term: int | None = None) -> None:
+    async def record_events(self, batches: Sequence[EventBatch], now: Instant, term: int | None = None) -> None:
         """Write events that belong to no other transition."""
         ...
 
@@ -71,9 +71,9 @@ class EvidenceStore(Protocol):
         """
         ...
 
-    async def contents(self, tasks: Sequence[TaskId]) -> dict[TaskId, TaskContent]: ...
+    async def task_contents(self, tasks: Sequence[TaskId]) -> dict[TaskId, TaskContent]: ...
 
-    async def parameters(self, tasks: Sequence[TaskId]) -> dict[TaskId, bytes]: ...
+    async def task_parameters(self, tasks: Sequence[TaskId]) -> dict[TaskId, bytes]: ...
 
     async def fold_evidence(self, found: EndedRuns, news: Sequence[EvidenceRow], term: int) -> list[EvidenceRow] | None:
         """Add the evidence gained from these events, once: None when another fold took place since they were read.
@@ -82,8 +82,8 @@ class EvidenceStore(Protocol):
         """
         ...
 
-    async def evidence(self, subjects: Sequence[Subject]) -> list[EvidenceRow]: ...
+    async def load_evidence(self, subjects: Sequence[Subject]) -> list[EvidenceRow]: ...
 
-    async def failed_on(self, tasks: Sequence[TaskId]) -> dict[TaskId, NodeId]:
+    async def failed_nodes(self, tasks: Sequence[TaskId]) -> dict[TaskId, NodeId]:
         """Return, for each task whose last execution failed, the node of that execution."""
         ...

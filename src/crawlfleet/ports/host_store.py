@@ -106,7 +106,7 @@ class HostStore(Protocol):
     Batches of request statistics come in here, are folded by `CounterStore`, and are kept for a limited time.
     """
 
-    async def note_hosts(self, notes: Sequence[HostNote]) -> None: ...
+    async def add_host_notes(self, notes: Sequence[HostNote]) -> None: ...
 
     async def host_look(self, now: Instant) -> HostLook:
         """Read what the leader needs every second, in one transaction."""
@@ -122,11 +122,11 @@ class HostStore(Protocol):
         """
         ...
 
-    async def granted(self, nodes: Sequence[NodeId]) -> dict[NodeId, Granted]:
+    async def load_grants(self, nodes: Sequence[NodeId]) -> dict[NodeId, Granted]:
         """Return the grants of each node's newest session, with their version, as of one instant."""
         ...
 
-    async def hosts(self, names: Sequence[str]) -> dict[str, Host]: ...
+    async def load_hosts(self, names: Sequence[str]) -> dict[str, Host]: ...
 
     async def list_hosts(self, where: HostFilter, now: Instant, limit: int, after: str | None = None) -> list[Host]:
         """List hosts by name."""
@@ -138,7 +138,7 @@ class HostStore(Protocol):
         """Set these limits and remove all others; the note for the leader is written in the same transaction."""
         ...
 
-    async def take_figures(self, batches: Sequence[Batch], now: Instant) -> list[bool]:
+    async def add_figures(self, batches: Sequence[Batch], now: Instant) -> list[bool]:
         """Store batches; returns for each whether it was new.
 
         A batch whose key (session, number) is not above the last one of its node is ignored.

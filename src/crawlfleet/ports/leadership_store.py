@@ -25,13 +25,13 @@ class LeadershipStore(Protocol):
     Holder and challengers judge the row by their own monotonic clocks, never by wall time.
     """
 
-    async def leader(self) -> LeaderRow: ...
+    async def read_leader(self) -> LeaderRow: ...
 
     async def campaign(self, holder: str, seen: LeaderRow, now: Instant) -> int | None:
         """Take the next term if the row is unchanged since it was read; None when another master was faster."""
         ...
 
-    async def beat(self, term: int) -> bool:
+    async def record_beat(self, term: int) -> bool:
         """Show that the leader is alive; False when its term is over."""
         ...
 

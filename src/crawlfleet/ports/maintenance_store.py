@@ -28,7 +28,7 @@ class PruneCursor(NamedTuple):
 
 
 class Pruned(NamedTuple):
-    """The result of one call of `prune`."""
+    """The result of one call of `prune_rows`."""
 
     tasks: Sequence[TaskId] = ()
     """Ids of removed tasks; the chunks of their executions are listed by `unremoved_chunks`."""
@@ -54,7 +54,7 @@ class RetentionStore(Protocol):
     The removal of unused lanes keeps their table small: a row is removed when its lane had no task for hours.
     """
 
-    async def prune(
+    async def prune_rows(
         self,
         term: int,
         now: Instant,
@@ -78,7 +78,7 @@ class RetentionStore(Protocol):
         """Return tasks whose rows are gone, and whose chunks were not yet reported as removed."""
         ...
 
-    async def chunks_removed(self, term: int, tasks: Sequence[TaskId]) -> None:
+    async def mark_chunks_removed(self, term: int, tasks: Sequence[TaskId]) -> None:
         """Remove these tasks from the list of `unremoved_chunks`."""
         ...
 
@@ -127,7 +127,7 @@ class CounterStore(Protocol):
         """Fold counter deltas into their counters; returns the number of folded rows."""
         ...
 
-    async def totals(self, project: str | None = None) -> dict[TaskStatus, int]:
+    async def task_totals(self, project: str | None = None) -> dict[TaskStatus, int]:
         """Return the number of tasks by status from the counters; exact at any time, in constant time."""
         ...
 

@@ -110,11 +110,11 @@ class NodeStore(Protocol):
     The number of slots of a node is what a person orders, and what the measured load allows.
     """
 
-    async def nodes(self, ids: Sequence[NodeId] | None = None) -> list[Node]:
+    async def load_nodes(self, ids: Sequence[NodeId] | None = None) -> list[Node]:
         """Return nodes that are not removed (or those named, removed ones among them)."""
         ...
 
-    async def hold(self, node: NodeId, drain_by: Instant | None, is_held: bool, now: Instant) -> bool:
+    async def set_maintenance(self, node: NodeId, drain_by: Instant | None, is_held: bool, now: Instant) -> bool:
         """Put a node into maintenance (drain until `drain_by`) or back; False when it is unknown.
 
         A node that is put back is judged anew: its health is unknown until it is measured again.
@@ -133,7 +133,7 @@ class NodeStore(Protocol):
         """Store health judgements of nodes; one that follows another health than the stored one is ignored."""
         ...
 
-    async def note_heartbeats(self, samples: Sequence[tuple[NodeId, bytes]], term: int, now: Instant) -> None:
+    async def add_heartbeats(self, samples: Sequence[tuple[NodeId, bytes]], term: int, now: Instant) -> None:
         """Store a sample of measurements for history."""
         ...
 
@@ -151,7 +151,7 @@ class NodeStore(Protocol):
         """Return the last report on proxies of each node that was not removed."""
         ...
 
-    async def clusters(self) -> list[Cluster]: ...
+    async def list_clusters(self) -> list[Cluster]: ...
 
     async def put_cluster(self, cluster: Cluster, now: Instant) -> None: ...
 
@@ -166,7 +166,7 @@ class NodeStore(Protocol):
 class NodeSessionStore(Protocol):
     """Access to the registration of nodes, their sessions and their leases."""
 
-    async def register(self, node: NewNode, now: Instant) -> NodeId:
+    async def register_node(self, node: NewNode, now: Instant) -> NodeId:
         """Register a new node, pending. The same join key again is the same node, with the new secret and description.
 
         A lease it holds keeps its length until the next session. Its cluster is made with its first node.
@@ -176,7 +176,9 @@ class NodeSessionStore(Protocol):
         """
         ...
 
-    async def announce(self, node: NodeId, description: NodeDescription, now: Instant, join_key: str | None) -> None:
+    async def replace_description(
+        self, node: NodeId, description: NodeDescription, now: Instant, join_key: str | None
+    ) -> None:
         """Replace the description of a known node; its secret stays.
 
         Raises NotFound for one that is unknown or removed, NotAllowed when the `join_key` is not its own, Conflict when
@@ -184,7 +186,7 @@ class NodeSessionStore(Protocol):
         """
         ...
 
-    async def unregister(self, node: NodeId, now: Instant) -> None:
+    async def unregister_node(self, node: NodeId, now: Instant) -> None:
         """Remove a node: its secret is revoked, its history is kept. Raises NotFound.
 
         An open session can no longer be renewed: what it holds is free when its lease has ended, not before.
@@ -215,7 +217,7 @@ class NodeSessionStore(Protocol):
         """
         ...
 
-    async def renew(self, renewals: Sequence[Renewal], now: Instant) -> list[Renewed]:
+    async def renew_leases(self, renewals: Sequence[Renewal], now: Instant) -> list[Renewed]:
         """Raise the lease counters of open sessions, in order; a session that is over is answered, not renewed."""
         ...
 
@@ -233,6 +235,6 @@ class NodeSessionStore(Protocol):
         """Close a session and take back what it holds. None when it is not open, or was renewed meanwhile."""
         ...
 
-    async def leases(self) -> list[LeaseRow]:
+    async def open_leases(self) -> list[LeaseRow]:
         """Return the leases of the open sessions."""
         ...

@@ -36,11 +36,11 @@ class ProjectStore(Protocol):
     was granted.
     """
 
-    async def projects(self) -> list[Project]:
+    async def list_projects(self) -> list[Project]:
         """Return the projects that were configured, by name."""
         ...
 
-    async def project(self, name: str) -> Project:
+    async def load_project(self, name: str) -> Project:
         """Return a project; with the defaults, and version 0, when it was never configured."""
         ...
 
@@ -70,7 +70,10 @@ class ProjectStore(Protocol):
     async def assign_by_hand(
         self, item: Assignment, project: str, refuses: Callable[[Project, Use], Refusal | None], now: Instant
     ) -> Applied:
-        """Assign like `assign`, if the project's quotas allow it by its use in this transaction; sets a new fence."""
+        """Assign like `assign_tasks`, if the project's quotas allow it by its use in this transaction.
+
+        Sets a new fence.
+        """
         ...
 
     async def grant_slices(self, wants: Sequence[Want], now: Instant) -> list[Slice | None]:

@@ -42,7 +42,7 @@ class PlacementView(NamedTuple):
 class ReadyTaskStore(Protocol):
     """Access to ready tasks, the durable side of the ready index; to tasks that have come due, and to parked tasks.
 
-    `TaskStore.change` parks tasks; a task that is ready or final is no longer parked.
+    `TaskStore.change_tasks` parks tasks; a task that is ready or final is no longer parked.
     """
 
     async def ready_lanes(self) -> list[LaneId]:
@@ -63,11 +63,11 @@ class ReadyTaskStore(Protocol):
         """Return the heads of some lanes and the ends of others, read in one transaction."""
         ...
 
-    async def due(self, now: Instant, limit: int) -> list[TaskId]:
+    async def due_tasks(self, now: Instant, limit: int) -> list[TaskId]:
         """Return waiting or retrying tasks whose time has come and that wait for no parent."""
         ...
 
-    async def overdue(self, now: Instant, limit: int, after: HeldTask | None = None) -> list[HeldTask]:
+    async def overdue_tasks(self, now: Instant, limit: int, after: HeldTask | None = None) -> list[HeldTask]:
         """Return held tasks past their hard deadline that were not recalled yet, by node and id.
 
         `after` is the last one seen.
@@ -78,7 +78,7 @@ class ReadyTaskStore(Protocol):
         """Read what the dispatcher needs once a second, in one transaction."""
         ...
 
-    async def parkings(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, ParkedTask]:
+    async def parked_tasks(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, ParkedTask]:
         """Return the parking records of those tasks that are parked now."""
         ...
 
@@ -108,7 +108,7 @@ class QueueStore(Protocol):
         """Set the order of a queue; True when that changed something."""
         ...
 
-    async def queues(self) -> list[Queue]:
+    async def list_queues(self) -> list[Queue]:
         """Return the queues that a person paused, resumed or ordered, by name."""
         ...
 
@@ -143,15 +143,15 @@ class Preempted(NamedTuple):
 class PreemptionStore(Protocol):
     """Access to preemptions: which executions were recalled for which waiting tasks."""
 
-    async def preempt(self, chosen: Sequence[Preemption], term: int, now: Instant) -> Applied:
+    async def preempt_executions(self, chosen: Sequence[Preemption], term: int, now: Instant) -> Applied:
         """Recall executions. One that is no longer held under that execution, or is recalled already, is refused."""
         ...
 
-    async def stopping(self, waiter: TaskId | None = None) -> list[Stopping]:
+    async def stopping_executions(self, waiter: TaskId | None = None) -> list[Stopping]:
         """Return preempted executions that have not ended, for all waiting tasks or for one."""
         ...
 
-    async def preempted(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, Preempted]:
+    async def task_preemptions(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, Preempted]:
         """Return the preemptions of those tasks that were preempted in their current round."""
         ...
 

@@ -96,7 +96,7 @@ class ScheduleStore(Protocol):
         """Remove a schedule; its tasks stay. Raises NotFound."""
         ...
 
-    async def schedule(self, schedule: ScheduleId) -> Schedule | None: ...
+    async def find_schedule(self, schedule: ScheduleId) -> Schedule | None: ...
 
     async def list_schedules(
         self, where: ScheduleFilter, limit: int, before: ScheduleId | None = None
@@ -104,7 +104,7 @@ class ScheduleStore(Protocol):
         """List schedules, newest first."""
         ...
 
-    async def ticks(self, schedule: ScheduleId, limit: int) -> list[Tick]:
+    async def list_ticks(self, schedule: ScheduleId, limit: int) -> list[Tick]:
         """Return the ticks of a schedule, newest first."""
         ...
 
@@ -116,7 +116,7 @@ class ScheduleStore(Protocol):
         """Return the instant at which the next tick of any schedule fires."""
         ...
 
-    async def fire(self, firings: Sequence[Firing], term: int, now: Instant) -> Fired:
+    async def fire_schedules(self, firings: Sequence[Firing], term: int, now: Instant) -> Fired:
         """Write the ticks, their tasks and the progress of their schedules, in one transaction under the term."""
         ...
 

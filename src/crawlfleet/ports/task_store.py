@@ -172,9 +172,9 @@ class TaskStore(Protocol):
         """
         ...
 
-    async def lanes(self, ids: Sequence[LaneId]) -> list[Lane]: ...
+    async def load_lanes(self, ids: Sequence[LaneId]) -> list[Lane]: ...
 
-    async def add(self, submissions: Sequence[Submission], now: Instant) -> Added:
+    async def add_tasks(self, submissions: Sequence[Submission], now: Instant) -> Added:
         """Store new tasks: pending, or waiting for a time or for parents.
 
         An atomic submission with one bad item adds none. A known idempotency key gives its first answer again,
@@ -184,11 +184,11 @@ class TaskStore(Protocol):
         """
         ...
 
-    async def kept_answer(self, claim: Claim, items: int, now: Instant) -> SubmissionAnswer | None:
-        """Return what `add` would answer again to this number of items under this key; None for an unknown key."""
+    async def stored_answer(self, claim: Claim, items: int, now: Instant) -> SubmissionAnswer | None:
+        """Return the answer that `add_tasks` would give again to this number of items; None for an unknown key."""
         ...
 
-    async def assign(
+    async def assign_tasks(
         self, batch: Sequence[Assignment], term: int | None, now: Instant, fences: Mapping[str, int] | None = None
     ) -> Applied:
         """Change tasks pending -> assigned, if they are still pending and the node's session is open and takes work.
@@ -198,11 +198,11 @@ class TaskStore(Protocol):
         """
         ...
 
-    async def complete(self, outcomes: Sequence[Outcome], now: Instant) -> Applied:
+    async def complete_executions(self, outcomes: Sequence[Outcome], now: Instant) -> Applied:
         """Complete executions that need no decision, the hot path: held -> completed, fenced by execution."""
         ...
 
-    async def change(
+    async def change_tasks(
         self, tasks: Sequence[TaskId], decide: DecideTransition, now: Instant, term: int | None = None
     ) -> Applied:
         """Make any other transition: each live row is locked, decided upon, checked against the table, written.
@@ -212,19 +212,19 @@ class TaskStore(Protocol):
         """
         ...
 
-    async def reopen(self, tasks: Sequence[TaskId], now: Instant) -> Applied:
+    async def reopen_tasks(self, tasks: Sequence[TaskId], now: Instant) -> Applied:
         """Begin the next round of final tasks with fresh retries, for a person's retry; NOT_FINAL for others."""
         ...
 
-    async def live(self, tasks: Sequence[TaskId]) -> dict[TaskId, LiveTask]: ...
+    async def live_tasks(self, tasks: Sequence[TaskId]) -> dict[TaskId, LiveTask]: ...
 
-    async def held(self, nodes: Sequence[NodeId]) -> dict[NodeId, list[LiveTask]]:
+    async def held_tasks(self, nodes: Sequence[NodeId]) -> dict[NodeId, list[LiveTask]]:
         """Return the tasks that the store has given to each node."""
         ...
 
-    async def deliveries(self, tasks: Sequence[TaskId]) -> dict[TaskId, Delivery]: ...
+    async def load_deliveries(self, tasks: Sequence[TaskId]) -> dict[TaskId, Delivery]: ...
 
-    async def drop(self, tasks: Sequence[TaskId], now: Instant) -> Applied:
+    async def drop_tasks(self, tasks: Sequence[TaskId], now: Instant) -> Applied:
         """Remove final tasks with their executions and dead letters; NOT_FINAL for others."""
         ...
 
@@ -260,7 +260,7 @@ class TaskReadStore(Protocol):
     Pages are newest first; the cursor is the last id seen.
     """
 
-    async def tasks(self, ids: Sequence[TaskId], *, with_parameters: bool = True) -> dict[TaskId, TaskRecord]: ...
+    async def load_tasks(self, ids: Sequence[TaskId], *, with_parameters: bool = True) -> dict[TaskId, TaskRecord]: ...
 
     async def list_tasks(self, where: TaskFilter, limit: int, before: TaskId | None = None) -> list[TaskRecord]: ...
 
@@ -280,7 +280,7 @@ class TaskReadStore(Protocol):
         """
         ...
 
-    async def executions(self, task: TaskId) -> list[ExecutionRecord]:
+    async def task_executions(self, task: TaskId) -> list[ExecutionRecord]:
         """Return the last hundred executions of a task, oldest first."""
         ...
 
@@ -288,7 +288,7 @@ class TaskReadStore(Protocol):
         """Return a page of the executions of a task, oldest first."""
         ...
 
-    async def parents(self, task: TaskId) -> dict[TaskId, TaskStatus | None]:
+    async def awaited_parents(self, task: TaskId) -> dict[TaskId, TaskStatus | None]:
         """Return the parents that a waiting task still waits for, with their status."""
         ...
 

@@ -25,7 +25,7 @@ from crawlfleet.results.page_notes import Which, chosen
 from crawlfleet.results.parquet_support import INSTALL_PARQUET, is_parquet_installed
 from crawlfleet.results.table_columns import Column, Columns
 from crawlfleet.version import __version__
-from crawlfleet.wire.warc import record
+from crawlfleet.wire.warc import write_record
 
 BATCH_BYTES = 1 << 20
 """Size of a batch, as JSON; as Python objects it takes several times that."""
@@ -179,7 +179,7 @@ async def _archive(source: Source) -> AsyncIterator[bytes]:
         ("WARC-Date", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")),
         ("Content-Type", "application/warc-fields"),
     ]
-    yield record("warcinfo", fields, about)
+    yield write_record("warcinfo", fields, about)
     async for records in source.stream():
         yield records
 

@@ -61,7 +61,7 @@ async def settled(site: Site) -> list[Any]:
     """All events, once the relay has nothing left to do."""
 
     async def is_quiet() -> bool:
-        return await site.store.relay(site.master.lead.term or 0, 1_000) == 0
+        return await site.store.relay_events(site.master.lead.term or 0, 1_000) == 0
 
     await site.until(is_quiet)
     return list((await site.get("/api/v1/events?format=json&limit=1000")).json["events"])

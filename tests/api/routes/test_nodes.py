@@ -483,10 +483,10 @@ async def test_nothing_is_known_of_the_health_of_a_node_that_is_gone(site: Site,
     node = await RemoteNode.online(site)
     term = site.master.lead.term
     assert term is not None
-    healthy = HealthChange(node.id, (await site.store.nodes([node.id]))[0].health, Health.HEALTHY, {})
+    healthy = HealthChange(node.id, (await site.store.load_nodes([node.id]))[0].health, Health.HEALTHY, {})
     await site.store.set_health([healthy], term, site.master.clock.now())
     decide = task_state_machine.lose_execution("it is gone", site.master.clock.now(), Random(1))
-    (record,) = await site.store.nodes([node.id])
+    (record,) = await site.store.load_nodes([node.id])
     await site.store.end_session(node.id, record.session, status, decide, site.master.clock.now())
     shown = (await site.get(f"/api/v1/nodes/{node.text}")).json
     assert (shown["status"], shown["health"], shown["health_details"]) == (status.word, "unknown", {})
@@ -500,7 +500,7 @@ async def test_the_history_of_a_node_is_read_by_time(site: Site) -> None:
     before = len((await site.get(path)).json["samples"])
     for minute in (3, 2, 1):
         sample = msgspec.json.encode(Measurement(cpu=minute / 10, running=minute))
-        await site.store.note_heartbeats([(node.id, sample)], term, now - minute * 60_000)
+        await site.store.add_heartbeats([(node.id, sample)], term, now - minute * 60_000)
     shown = (await site.get(path, role="viewer")).json
     assert shown["node_id"] == node.text
     assert [one["measurement"]["cpu"] for one in shown["samples"]][:3] == [0.3, 0.2, 0.1]
@@ -531,7 +531,7 @@ async def test_ready_clears_the_judgement(site: Site) -> None:
     node = await RemoteNode.online(site)
     term = site.master.lead.term
     assert term is not None
-    had = (await site.store.nodes([node.id]))[0].health
+    had = (await site.store.load_nodes([node.id]))[0].health
     ill = HealthChange(node.id, had, Health.UNHEALTHY, {"reasons": [{"rule": "crash_rate"}]})
     await site.store.set_health([ill], term, site.master.clock.now())
     shown = (await site.post(f"/api/v1/nodes/{node.text}:ready")).json

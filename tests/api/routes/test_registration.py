@@ -83,7 +83,7 @@ async def test_what_is_new_is_told_with_its_own_secret_which_it_keeps(agent: Age
     assert moved == msgspec.structs.replace(joined, description_hash=moved.description_hash)
     assert moved.description_hash != joined.description_hash
     assert await agent.uses_left() == left
-    assert len(await agent.site.store.nodes()) == 1
+    assert len(await agent.site.store.load_nodes()) == 1
 
 
 async def test_an_interrupted_registration_is_repeated_under_the_same_id(agent: Agent) -> None:

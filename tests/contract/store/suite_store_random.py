@@ -117,7 +117,7 @@ class _Walk:
         return [self._rng.choice(self._tasks) for _ in range(self._rng.randint(1, most))] if self._tasks else [1]
 
     async def _held(self) -> list[LiveTask]:
-        held = await self._store.held(self._nodes) if self._nodes else {}
+        held = await self._store.held_tasks(self._nodes) if self._nodes else {}
         rows = [row for rows in held.values() for row in rows]
         return self._rng.sample(rows, min(len(rows), self._rng.randint(1, 5)))
 
@@ -131,13 +131,13 @@ class _Walk:
             )
             for _ in range(self._rng.randint(1, 5))
         ]
-        await self._store.add([Submission(new, is_atomic=self._rng.random() < 0.2)], self._kit.now)
+        await self._store.add_tasks([Submission(new, is_atomic=self._rng.random() < 0.2)], self._kit.now)
         self._tasks += [task.id for task in new]
 
     async def _group(self) -> None:
         new = NewGroup(self._kit.ids.one(), self._kit.lane.project, is_closed=self._rng.random() < 0.2)
         tasks = [self._kit.new_task(group=new.id, retry=POLICY) for _ in range(self._rng.randint(0, 4))]
-        await self._store.add([Submission(tasks, group=new)], self._kit.now)
+        await self._store.add_tasks([Submission(tasks, group=new)], self._kit.now)
         self._groups.append(new.id)
         self._tasks += [task.id for task in tasks]
 
@@ -146,7 +146,7 @@ class _Walk:
 
     async def _assign(self) -> None:
         heads = await self._store.ready_heads(self._kit.lane.id, 20)
-        sessions = await self._store.leases()
+        sessions = await self._store.open_leases()
         if heads and sessions:
             chosen = [*self._rng.sample(heads, min(5, len(heads))), *self._some(1)]
             nodes = [self._rng.choice(sessions) for _ in chosen]
@@ -154,15 +154,17 @@ class _Walk:
                 Assignment(task, self._kit.lane.id, self._kit.ids.one(), node.node, node.session)
                 for task, node in zip(chosen, nodes, strict=True)
             ]
-            await self._store.assign(batch, None, self._kit.now)
+            await self._store.assign_tasks(batch, None, self._kit.now)
 
     async def _complete(self) -> None:
-        await self._store.complete([self._outcome(row, End.COMPLETED) for row in await self._held()], self._kit.now)
+        await self._store.complete_executions(
+            [self._outcome(row, End.COMPLETED) for row in await self._held()], self._kit.now
+        )
 
     async def _finish(self) -> None:
         ends = [end for end in End if end is not End.COMPLETED]
         told = {row.id: self._outcome(row, self._rng.choice(ends)) for row in await self._held()}
-        await self._store.change(
+        await self._store.change_tasks(
             list(told), task_state_machine.finish_execution(told, self._kit.now, self._rng), self._kit.now
         )
 
@@ -179,24 +181,24 @@ class _Walk:
             row.id: task_state_machine.ExecutionStart(row.node, row.execution, self._kit.now)
             for row in await self._held()
         }
-        await self._store.change(list(told), task_state_machine.start_execution(told), self._kit.now)
+        await self._store.change_tasks(list(told), task_state_machine.start_execution(told), self._kit.now)
 
     async def _cancel(self) -> None:
-        await self._store.change(self._some(), task_state_machine.cancel_task("no"), self._kit.now)
+        await self._store.change_tasks(self._some(), task_state_machine.cancel_task("no"), self._kit.now)
 
     async def _recall(self) -> None:
         why = self._rng.choice([Recall.DEADLINE, Recall.PREEMPT, Recall.MOVE])
-        await self._store.change(self._some(), task_state_machine.recall_execution(why, "stop"), self._kit.now)
+        await self._store.change_tasks(self._some(), task_state_machine.recall_execution(why, "stop"), self._kit.now)
 
     async def _release(self) -> None:
-        due = await self._store.due(self._kit.now, 10)
-        await self._store.change(due, task_state_machine.release_due(self._kit.now), self._kit.now)
+        due = await self._store.due_tasks(self._kit.now, 10)
+        await self._store.change_tasks(due, task_state_machine.release_due(self._kit.now), self._kit.now)
 
     async def _reopen(self) -> None:
-        await self._store.reopen(self._some(), self._kit.now)
+        await self._store.reopen_tasks(self._some(), self._kit.now)
 
     async def _drop(self) -> None:
-        await self._store.drop(self._some(1), self._kit.now)
+        await self._store.drop_tasks(self._some(1), self._kit.now)
 
     async def _join(self) -> None:
         self._nodes.append(await self._kit.join())
@@ -206,15 +208,15 @@ class _Walk:
             node = self._rng.choice(self._nodes)
             decide = task_state_machine.lose_execution("new session", self._kit.now, self._rng)
             session, _ = await self._store.open_session(node, 10, ["echo"], decide, self._kit.now)
-            await self._store.renew([Renewal(node, session, 1, None)], self._kit.now)
+            await self._store.renew_leases([Renewal(node, session, 1, None)], self._kit.now)
 
     async def _renew(self) -> None:
-        leases = await self._store.leases()
+        leases = await self._store.open_leases()
         renewals = [Renewal(lease.node, lease.session, lease.renewals + 1, None) for lease in leases]
-        await self._store.renew(renewals, self._kit.now)
+        await self._store.renew_leases(renewals, self._kit.now)
 
     async def _end(self) -> None:
-        if leases := await self._store.leases():
+        if leases := await self._store.open_leases():
             lease = self._rng.choice(leases)
             decide = task_state_machine.lose_execution("lost", self._kit.now, self._rng)
             status = self._rng.choice([NodeStatus.OFFLINE, NodeStatus.UNRESPONSIVE])
@@ -224,15 +226,15 @@ class _Walk:
         await self._store.fold_counters(await self._kit.term())
 
     async def _relay(self) -> None:
-        await self._store.relay(await self._kit.term(), 5)
+        await self._store.relay_events(await self._kit.term(), 5)
 
     async def _prune(self) -> None:
-        await self._store.prune(await self._kit.term(), self._kit.now, 60_000, 10**12, 3)
+        await self._store.prune_rows(await self._kit.term(), self._kit.now, 60_000, 10**12, 3)
 
 
 async def _check(kit: Kit) -> None:
-    assert await kit.second.totals() == await kit.second.count_rows()
-    assert await kit.second.totals("shop") == await kit.second.count_rows("shop")
+    assert await kit.second.task_totals() == await kit.second.count_rows()
+    assert await kit.second.task_totals("shop") == await kit.second.count_rows("shop")
     dump = await kit.dump()
     live = {row["id"]: row for row in _rows(dump, "live")}
     done = {row["id"]: row for row in _rows(dump, "done")}
@@ -304,7 +306,7 @@ async def _check_events(kit: Kit) -> None:
     for event in events:
         if event.kind in SAYS_STATUS:
             told[event.data["task"]].append(event.kind)
-    for task, record in (await kit.second.tasks(list(told))).items():
+    for task, record in (await kit.second.load_tasks(list(told))).items():
         assert record.status in SAYS_STATUS[told[task][-1]], (record, told[task])
     finishes = Counter(event.data["group"] for event in events if event.kind == "group.finished")
     for group in await kit.second.list_groups(1_000):

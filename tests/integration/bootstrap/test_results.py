@@ -82,7 +82,7 @@ async def test_the_place_of_another_installation_is_refused(store: SqlStore, tmp
     other = await open_store(f"sqlite:///{tmp_path}/other/crawlfleet.db")
     try:
         await open_results(settings(tmp_path, tmp_path / "results"), other)
-        with pytest.raises(ConfigError, match=f"belongs to the installation {await other.installation()}"):
+        with pytest.raises(ConfigError, match=f"belongs to the installation {await other.installation_id()}"):
             await open_results(settings(tmp_path, tmp_path / "results"), store)
     finally:
         await other.close()
@@ -123,7 +123,7 @@ async def test_a_bucket_that_is_away_is_waited_for_unless_it_is_known(
         with capture_logs() as said:
             await open_results(settings(tmp_path, address), store)
         assert said[0]["again_in_s"] == 0.5
-        assert (await store.fact(FACT) or "").endswith(f" {address}")
+        assert (await store.find_fact(FACT) or "").endswith(f" {address}")
         monkeypatch.setattr(chunk_bucket, "CALL_S", 0.2)
         s3_server.pause()
         with capture_logs() as said:

@@ -32,7 +32,7 @@ async def test_a_second_master_on_one_file_is_refused_with_what_to_do(tmp_path: 
         await open_store(address)
     await store.close()
     again = await open_store(address)
-    assert (await again.leader()).term == 0
+    assert (await again.read_leader()).term == 0
     await again.close()
 
 
@@ -52,7 +52,7 @@ async def test_a_master_that_was_killed_holds_nothing(tmp_path: Path) -> None:
 @pytest.mark.postgres
 async def test_postgres_is_migrated_when_it_is_opened(postgres_dsn: str) -> None:
     store = await open_store(postgres_dsn)
-    assert (await store.leader()).term == 0
+    assert (await store.read_leader()).term == 0
     await store.close()
 
 
@@ -66,7 +66,7 @@ async def test_masters_that_cannot_wake_one_another_do_not_share_a_database(post
     await store.close()
     # Those that share a broker may share it.
     one, other = await open_store(postgres_dsn), await open_store(postgres_dsn)
-    assert (await other.leader()).term == 0
+    assert (await other.read_leader()).term == 0
     with pytest.raises(ConfigError, match=r"^broker: memory: .*another one"):
         await open_store(postgres_dsn, is_only_master=True)
     await one.close()

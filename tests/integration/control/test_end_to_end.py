@@ -92,24 +92,24 @@ class Installation:
     async def until(self, is_true: Callable[[], Awaitable[bool]]) -> None:
         deadline = asyncio.get_running_loop().time() + PATIENCE_S
         while not await is_true():
-            assert asyncio.get_running_loop().time() < deadline, f"still {await self.store.totals()}"
+            assert asyncio.get_running_loop().time() < deadline, f"still {await self.store.task_totals()}"
             await asyncio.sleep(0.02)
 
     async def has_status(self, node: NodeId, status: NodeStatus) -> bool:
-        return [one.status for one in await self.store.nodes([node])] == [status]
+        return [one.status for one in await self.store.load_nodes([node])] == [status]
 
     async def are(self, status: TaskStatus, *tasks: TaskId) -> bool:
-        return {record.status for record in (await self.store.tasks(tasks)).values()} == {status}
+        return {record.status for record in (await self.store.load_tasks(tasks)).values()} == {status}
 
     async def is_quiet(self) -> bool:
-        return all(status.is_final for status in await self.store.totals())
+        return all(status.is_final for status in await self.store.task_totals())
 
     async def are_placed_on(self, *nodes: NodeId) -> bool:
         """Whether the leader has looked since they came."""
         return {node.id for node in self.master.dispatcher.view.nodes if node.is_session_open}.issuperset(nodes)
 
     async def holds(self, node: NodeId) -> int:
-        return len((await self.store.held([node]))[node])
+        return len((await self.store.held_tasks([node]))[node])
 
     async def submit(self, *bodies: Any) -> list[TaskId]:
         return accepted_ids(await self.master.submit.submit(bodies))
@@ -163,14 +163,14 @@ async def test_five_hundred_tasks_finish_then_one_node_drains_and_another_goes(i
     failing = await one.submit(*[echo(parameters={"fails": 2}, retry={"base_delay_s": 0.01})] * 40)
     children = await one.submit(*(echo(depends_on=[task_text(task)]) for task in failing[:20]))
     await one.until(one.is_quiet)
-    assert await store.totals() == await store.count_rows() == {_S.COMPLETED: 500}
+    assert await store.task_totals() == await store.count_rows() == {_S.COMPLETED: 500}
     assert [one.echo.ran[task] for task in plain] == [1] * 440
     assert [one.echo.ran[task] for task in failing] == [3] * 40
-    records = await store.tasks([*plain, *failing, *children])
+    records = await store.load_tasks([*plain, *failing, *children])
     assert {record.retries for record in records.values()} == {0, 2}
-    (execution,) = await store.executions(plain[7])
+    (execution,) = await store.task_executions(plain[7])
     assert (execution.status, execution.result) == (ExecutionStatus.COMPLETED, records[plain[7]].parameters)
-    assert {execution.node for execution in [(await store.executions(task))[0] for task in plain]} == set(nodes)
+    assert {execution.node for execution in [(await store.task_executions(task))[0] for task in plain]} == set(nodes)
 
     # One drains: it finishes what it has, takes nothing more, and stays known.
     drained, removed, stays = nodes
@@ -181,23 +181,23 @@ async def test_five_hundred_tasks_finish_then_one_node_drains_and_another_goes(i
     assert before > 0
     more = await one.submit(*[echo()] * 30)
     await one.until(lambda: one.are(_S.COMPLETED, *more))
-    assert drained not in {(await store.executions(task))[0].node for task in more}
+    assert drained not in {(await store.task_executions(task))[0].node for task in more}
     assert await one.holds(drained) == before
 
     # Another is removed with work on it: that is free when its lease has ended, and runs elsewhere.
-    lost = {row.id for row in (await store.held([removed]))[removed]}
+    lost = {row.id for row in (await store.held_tasks([removed]))[removed]}
     assert lost
     await master.unregister.unregister(removed)
     assert await asyncio.wait_for(one.departures[removed], PATIENCE_S) is Departure.REMOVED
     one.echo.let_go.set()
     await one.until(one.is_quiet)
     for task in held:
-        record = (await store.tasks([task]))[task]
+        record = (await store.load_tasks([task]))[task]
         assert (record.status, record.losses, record.retries) == (_S.COMPLETED, int(task in lost), 0)
     assert await one.holds(drained) == 0
-    assert [node.id for node in await store.nodes() if node.status is NodeStatus.MAINTENANCE] == [drained]
-    assert {node.id for node in await store.nodes()} == {drained, stays}
-    assert await store.totals() == await store.count_rows() == {_S.COMPLETED: 560}
+    assert [node.id for node in await store.load_nodes() if node.status is NodeStatus.MAINTENANCE] == [drained]
+    assert {node.id for node in await store.load_nodes()} == {drained, stays}
+    assert await store.task_totals() == await store.count_rows() == {_S.COMPLETED: 560}
     await one.until(lambda: _ledger_is_empty(master))
 
 

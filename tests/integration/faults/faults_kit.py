@@ -253,10 +253,10 @@ class Fleet:
             pass
 
     async def held_by(self, node: PlayedNode) -> list[LiveTask]:
-        return (await self.store.held([node.id]))[node.id]
+        return (await self.store.held_tasks([node.id]))[node.id]
 
     async def record(self, task: TaskId) -> TaskRecord:
-        return (await self.store.tasks([task]))[task]
+        return (await self.store.load_tasks([task]))[task]
 
     async def status(self, task: TaskId) -> TaskStatus:
         return (await self.record(task)).status
@@ -273,14 +273,14 @@ class Fleet:
                     await node.open()
                 node.end_all()
                 await node.sync()
-            if not any(count for status, count in (await self.store.totals()).items() if not status.is_final):
+            if not any(count for status, count in (await self.store.task_totals()).items() if not status.is_final):
                 return
-        raise AssertionError(f"not quiet after {MOST_PASSES} passes: {await self.store.totals()}")
+        raise AssertionError(f"not quiet after {MOST_PASSES} passes: {await self.store.task_totals()}")
 
     async def events(self) -> list[Event]:
         """Every event so far, in order; the leader of the moment numbers them."""
-        term = (await self.store.leader()).term
-        while await self.store.relay(term, 1_000):
+        term = (await self.store.read_leader()).term
+        while await self.store.relay_events(term, 1_000):
             pass
         return await self.store.events_after(0, EVERYTHING)
 
@@ -323,13 +323,13 @@ class Fleet:
                 why,
             )
             batches.setdefault(record.workflow or "", []).append(record.id)
-        held = await store.held([node.id for node in self.nodes])
+        held = await store.held_tasks([node.id for node in self.nodes])
         return FinalState(
             at=self.history.now,
             tasks=states,
             batches=batches,
             executions=await self.executions(),
-            counters=await store.totals(),
+            counters=await store.task_totals(),
             rows=await store.count_rows(),
             slots={node.id: HeldSlots(len(held[node.id]), len(node.held)) for node in self.nodes},
         )

@@ -30,7 +30,7 @@ async def fire(fleet: Fleet) -> None:
 
 async def ticks_of(fleet: Fleet, schedule: Schedule) -> dict[Instant, Tick]:
     """Without runs by hand."""
-    found = await fleet.store.ticks(schedule.id, EVERYTHING)
+    found = await fleet.store.list_ticks(schedule.id, EVERYTHING)
     return {tick.at: tick for tick in found if tick.status is not TickStatus.BY_HAND}
 
 
@@ -40,7 +40,7 @@ async def fired_ticks(fleet: Fleet, schedule: Schedule) -> dict[Instant, TaskId]
 
 async def check_ticks(fleet: Fleet, schedule: Schedule, count: int | None = None) -> None:
     """Every tick that has come is there once, and has its own task if it fired."""
-    after = await fleet.store.schedule(schedule.id)
+    after = await fleet.store.find_schedule(schedule.id)
     assert after is not None
     wanted = nominal_ticks(schedule.timing, schedule.anchor_at, schedule.created_at)
     named = list(takewhile(lambda at: at <= after.fired_until, wanted))
@@ -49,4 +49,4 @@ async def check_ticks(fleet: Fleet, schedule: Schedule, count: int | None = None
     assert count is None or len(named) == count
     tasks = list((await fired_ticks(fleet, schedule)).values())
     assert len(set(tasks)) == len(tasks)
-    assert len(await fleet.store.tasks(tasks)) == len(tasks)
+    assert len(await fleet.store.load_tasks(tasks)) == len(tasks)

@@ -29,7 +29,7 @@ class Placements:
 
     async def __call__(self, name: str, method: Callable[..., Awaitable[Any]], args: Any, kwargs: Any) -> Any:
         answer = await method(*args, **kwargs)
-        if name == "assign":
+        if name == "assign_tasks":
             assert isinstance(answer, Applied)
             self.tasks.extend(answer.after)
         return answer
@@ -56,7 +56,7 @@ class Backlog:
 
     async def finish_all(self) -> int:
         """Play all nodes at once: everything they hold is completed."""
-        held = await self.fleet.store.held([node.id for node in self.fleet.nodes])
+        held = await self.fleet.store.held_tasks([node.id for node in self.fleet.nodes])
         done = [Outcome(row.node, row.id, row.execution, End.COMPLETED) for rows in held.values() for row in rows]
         answers = await self.fleet.master.finish.finish_outcomes(done)
         assert set(answers) <= {TaskStatus.COMPLETED}
@@ -75,7 +75,7 @@ async def test_a_long_backlog_is_worked_off_without_a_miss(stores: Stores, lanes
     backlog = Backlog(await stores.fresh(), total, lanes, window)
     fleet, placements = backlog.fleet, backlog.placements
     await backlog.submit()
-    assert await fleet.store.totals() == {TaskStatus.PENDING: backlog.total}
+    assert await fleet.store.task_totals() == {TaskStatus.PENDING: backlog.total}
     await fleet.dispatch()
     assert placements.tasks == []
     for _ in range(NODES):
@@ -92,7 +92,7 @@ async def test_a_long_backlog_is_worked_off_without_a_miss(stores: Stores, lanes
         rounds += 1
     assert len(placements.tasks) == len(set(placements.tasks))
     assert set(placements.tasks) == backlog.lane_of.keys()
-    assert await fleet.store.totals() == await fleet.store.count_rows() == {TaskStatus.COMPLETED: backlog.total}
+    assert await fleet.store.task_totals() == await fleet.store.count_rows() == {TaskStatus.COMPLETED: backlog.total}
     assert rounds == -(-backlog.total // (NODES * SLOTS))
     for lane in range(lanes):
         served = [task for task in placements.tasks if backlog.lane_of[task] == lane]

@@ -44,7 +44,7 @@ async def running_task(fleet: Fleet, node: PlayedNode, **fields: Any) -> tuple[T
 
 
 async def live(fleet: Fleet, task: TaskId) -> LiveTask:
-    return (await fleet.store.live([task]))[task]
+    return (await fleet.store.live_tasks([task]))[task]
 
 
 @JUMPS
@@ -70,7 +70,7 @@ async def test_a_silent_node_is_ended_after_its_lease_whatever_the_wall_clock_sa
         ended.append(await one_second(fleet))
     assert sum(ended[:9]) == 0
     assert sum(ended) == 1
-    assert (await fleet.store.nodes([node.id]))[0].status is NodeStatus.UNRESPONSIVE
+    assert (await fleet.store.load_nodes([node.id]))[0].status is NodeStatus.UNRESPONSIVE
     assert await fleet.status(task) is TaskStatus.PENDING
 
 
@@ -204,7 +204,7 @@ async def test_an_overdue_task_is_recalled_behind_many_that_only_a_jump_makes_lo
     await node.sync()
     assert execution not in node.held
     assert set(others) <= set(node.held)
-    assert overdue not in {row.id for row in (await fleet.store.live([overdue])).values() if row.node == node.id}
+    assert overdue not in {row.id for row in (await fleet.store.live_tasks([overdue])).values() if row.node == node.id}
 
 
 async def test_a_master_whose_slot_of_ids_was_given_away_takes_another(fleet: Fleet) -> None:

@@ -47,7 +47,7 @@ class Scenario(ABC):
         return [await self.fleet.status(task) for task in self.tasks]
 
     async def ends(self, task: TaskId) -> list[ExecutionStatus | None]:
-        return [one.status for one in await self.fleet.store.executions(task)]
+        return [one.status for one in await self.fleet.store.task_executions(task)]
 
     async def held_on_a_node(self, count: int, lease_ms: int = 9_000) -> PlayedNode:
         node = await self.fleet.node(lease_ms=lease_ms)

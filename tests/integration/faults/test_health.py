@@ -83,7 +83,7 @@ class Measured:
         return len(executions)
 
     async def record(self) -> Node:
-        return (await self.fleet.store.nodes([self.node.id]))[0]
+        return (await self.fleet.store.load_nodes([self.node.id]))[0]
 
     async def health(self) -> Health:
         return (await self.record()).health

@@ -53,7 +53,7 @@ async def test_fifty_clients_of_two_masters_with_one_key_make_one_batch(stores: 
     answers = await at_once([first, second], [[echo()] * size] * CLIENTS)
     assert_one_set(answers, size)
     assert await fleet.store.count_rows() == {TaskStatus.PENDING: size}
-    assert await fleet.store.totals() == {TaskStatus.PENDING: size}
+    assert await fleet.store.task_totals() == {TaskStatus.PENDING: size}
 
 
 @ONLY_POSTGRES

@@ -50,7 +50,7 @@ class Pair:
         # On PostgreSQL the two have connections of their own; a SQLite file has but one owner.
         newer = await fleet.start(fleet.store if stores.is_quick else await stores.another(), broker, leads=False)
         pair = cls(fleet, older, newer)
-        term = await fleet.store.campaign(newer.name, await fleet.store.leader(), fleet.clock.now())
+        term = await fleet.store.campaign(newer.name, await fleet.store.read_leader(), fleet.clock.now())
         assert term is not None
         newer.lead.start_term(term)
         return pair
@@ -104,7 +104,7 @@ async def an_ill_node(fleet: Fleet) -> None:
         await fleet.master.sync.sync(node.next_up(measurement=ill))
         await fleet.master.node_watcher.run_once(fleet.clock.now())
         fleet.clock.advance(2)
-        if (await fleet.store.nodes([node.id]))[0].health is not Health.UNKNOWN:
+        if (await fleet.store.load_nodes([node.id]))[0].health is not Health.UNKNOWN:
             break
     await fleet.master.sync.sync(node.next_up(measurement=MeasurementBody()))
     fleet.clock.advance(120)
@@ -174,7 +174,7 @@ async def a_wanted_host(fleet: Fleet) -> None:
 
 async def a_counted_host(fleet: Fleet) -> None:
     node = await fleet.node()
-    await fleet.store.take_figures([Batch(node.id, node.session, 1, [("shop.example", nothing())])], fleet.clock.now())
+    await fleet.store.add_figures([Batch(node.id, node.session, 1, [("shop.example", nothing())])], fleet.clock.now())
 
 
 async def something_to_learn(fleet: Fleet) -> None:
@@ -361,4 +361,4 @@ async def test_a_leader_whose_beats_the_store_does_not_take_steps_down_by_itself
     await fleet.node()
     await fleet.tasks(2)
     await fleet.settle()
-    assert await fleet.store.totals() == {TaskStatus.COMPLETED: 2}
+    assert await fleet.store.task_totals() == {TaskStatus.COMPLETED: 2}

@@ -91,7 +91,7 @@ async def test_a_node_restarted_faster_than_its_lease_gives_its_work_back_at_onc
     for task in tasks:
         record = await fleet.record(task)
         assert (record.status, record.losses, record.retries) == (TaskStatus.PENDING, 1, 0)
-        assert [one.status for one in await fleet.store.executions(task)] == [ExecutionStatus.LOST]
+        assert [one.status for one in await fleet.store.task_executions(task)] == [ExecutionStatus.LOST]
     await fleet.dispatch()
     down = await node.sync()
     assert sorted(one.task for one in down.assignments) == tasks
@@ -116,7 +116,7 @@ async def test_saved_outcomes_are_taken_before_the_rest_is_given_back(fleet: Fle
     assert statuses == [TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.RETRYING, TaskStatus.PENDING]
     assert (await fleet.record(lost)).losses == 1
     assert (await fleet.record(retried)).losses == 0
-    (execution,) = await fleet.store.executions(completed)
+    (execution,) = await fleet.store.task_executions(completed)
     assert execution.result == b'{"pages":7}'
     await fleet.settle()
     await fleet.judge()
@@ -164,7 +164,7 @@ async def test_the_session_before_is_told_that_it_is_over_and_renews_nothing(fle
     await node.sync()
     down = await fleet.master.sync.sync(late)
     assert (down.verdict, down.assignments) == (SyncVerdict.SESSION_ENDED, [])
-    (lease,) = await fleet.store.leases()
+    (lease,) = await fleet.store.open_leases()
     assert (lease.session, lease.renewals) == (node.session, 1)
 
 
@@ -217,7 +217,7 @@ async def test_a_parked_sync_whose_hint_was_lost_goes_home_and_the_next_one_brin
     node = await fleet.node()
     call = await parked(fleet, node, wait_ms=60)
     (task,) = await fleet.tasks()
-    (row,) = (await fleet.store.live([task])).values()
+    (row,) = (await fleet.store.live_tasks([task])).values()
     await fleet.start(broker=fleet.new_broker())
     await fleet.dispatch()
     assert (await call).assignments == []

@@ -145,10 +145,10 @@ async def test_one_bad_row_among_a_thousand_is_answered_in_its_place(
     assert isinstance(refusal, Refusal)
     assert (refusal.code, refusal.field) == (code, named)
     assert len(refusals(answer)) == 1
-    names = {task: record.name for task, record in (await fleet.store.tasks(accepted_ids(answer))).items()}
+    names = {task: record.name for task, record in (await fleet.store.load_tasks(accepted_ids(answer))).items()}
     told = [item.id for item in answer.items if isinstance(item, Accepted)]
     assert [names[task] for task in told] == [f"task {number}" for number in range(1_000) if number != 417]
-    assert await fleet.store.totals() == await fleet.store.count_rows() == {TaskStatus.PENDING: 999}
+    assert await fleet.store.task_totals() == await fleet.store.count_rows() == {TaskStatus.PENDING: 999}
 
 
 @EACH_BAD
@@ -158,7 +158,7 @@ async def test_one_bad_row_among_a_thousand_spoils_an_atomic_batch_until_it_is_m
     answer = await fleet.submit(*thousand_with(bad, 999), is_atomic=True, key="k")
     codes = [refusal.code for refusal in refusals(answer)]
     assert codes == [Code.BATCH_REFUSED] * 999 + [code]
-    assert await fleet.store.totals() == await fleet.store.count_rows() == {}
+    assert await fleet.store.task_totals() == await fleet.store.count_rows() == {}
     mended = await fleet.submit(*thousand_with(echo(), 999), is_atomic=True, key="k")
     assert len(accepted_ids(mended)) == 1_000
     assert not mended.is_replay

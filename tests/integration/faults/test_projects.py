@@ -36,8 +36,10 @@ async def held(fleet: Fleet, project: str) -> int:
 
 
 async def end_some(fleet: Fleet, count: int, project: str | None = None) -> int:
-    rows = [row for tasks in (await fleet.store.held([node.id for node in fleet.nodes])).values() for row in tasks]
-    lanes = {lane.id: lane for lane in await fleet.store.lanes([row.lane for row in rows])}
+    rows = [
+        row for tasks in (await fleet.store.held_tasks([node.id for node in fleet.nodes])).values() for row in tasks
+    ]
+    lanes = {lane.id: lane for lane in await fleet.store.load_lanes([row.lane for row in rows])}
     mine = [row for row in rows if project in (None, lanes[row.lane].project)][:count]
     await fleet.master.finish.finish_outcomes([Outcome(row.node, row.id, row.execution, End.COMPLETED) for row in mine])
     return len(mine)
@@ -175,10 +177,10 @@ async def test_a_hand_between_choice_and_commit_does_not_pass_the_quota(stores: 
     waiting: list[TaskId] = []
 
     async def between(name: str, method: Callable[..., Awaitable[Any]], args: Any, kwargs: Any) -> Any:
-        if name == "assign" and waiting:
+        if name == "assign_tasks" and waiting:
             assert await fleet.master.assign.assign(waiting.pop(), fleet.nodes[0].id) is None
         answer = await method(*args, **kwargs)
-        if name == "assign":
+        if name == "assign_tasks":
             assert isinstance(answer, Applied)
         return answer
 
@@ -338,7 +340,7 @@ async def test_what_could_not_be_committed_is_offered_the_right_way_round(stores
     is_away = False
 
     async def between(name: str, method: Callable[..., Awaitable[Any]], args: Any, kwargs: Any) -> Any:
-        if name == "assign" and is_away:
+        if name == "assign_tasks" and is_away:
             raise StoreUnavailable("away")
         return await method(*args, **kwargs)
 

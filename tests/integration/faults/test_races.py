@@ -91,7 +91,7 @@ async def test_a_cancel_that_races_with_dispatch_and_delivery(fleet: Fleet, step
             seen.add(applied.after[task])
             if applied.after[task] is TaskStatus.CANCELLED:
                 assert task not in {one.task for one in node.held.values()}, "delivered after its cancel was final"
-                assert await fleet.store.executions(task) == []
+                assert await fleet.store.task_executions(task) == []
         await node.sync()
         await node.sync()
         assert {await fleet.status(task) for task in tasks} == {TaskStatus.CANCELLED}
@@ -121,7 +121,7 @@ async def test_a_cancel_that_races_with_an_outcome(fleet: Fleet, steps: Steps, e
                 # It was asked to stop and had already completed: what is complete stays complete.
                 assert applied.after[task].is_held
                 assert status is TaskStatus.COMPLETED
-            assert len(await fleet.store.executions(task)) == 1
+            assert len(await fleet.store.task_executions(task)) == 1
     await fleet.judge()
 
 
@@ -172,7 +172,7 @@ async def test_a_recalled_task_is_final_only_when_its_node_has_confirmed(fleet: 
     node.end(execution, End.STOPPED)
     await node.sync()
     assert await fleet.status(task) is TaskStatus.CANCELLED
-    assert [one.status for one in await fleet.store.executions(task)] == [ExecutionStatus.CANCELLED]
+    assert [one.status for one in await fleet.store.task_executions(task)] == [ExecutionStatus.CANCELLED]
     await fleet.judge()
 
 

@@ -50,7 +50,7 @@ async def finished_tasks(fleet: Fleet) -> None:
     await fleet.node()
     await fleet.tasks(3)
     await fleet.settle()
-    await fleet.store.relay(await fleet.lead(), 1_000)
+    await fleet.store.relay_events(await fleet.lead(), 1_000)
 
 
 async def lasting_rows(fleet: Fleet) -> dict[str, object]:

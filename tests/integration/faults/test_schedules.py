@@ -37,14 +37,14 @@ async def test_many_due_at_once_are_each_fired_once_though_the_leader_dies(store
     assert one.next_at is not None
     fleet.clock.jump(one.next_at - fleet.clock.now())
     assert await failpoints.run(lambda: fire(fleet))
-    assert "fire" in failpoints.calls
+    assert "fire_schedules" in failpoints.calls
     await fleet.start()
     await fire(fleet)
     found = await fleet.store.engine.read(lambda tx: tx.fetch("SELECT schedule, at, status, task FROM tick"))
     assert {row[0] for row in found} == {one.id, *numbers}
     assert {row[1:3] for row in found} == {(one.next_at, int(TickStatus.FIRED))}
     assert len({row[3] for row in found}) == len(found) == count
-    assert await fleet.store.count_rows() == await fleet.store.totals() == {TaskStatus.PENDING: count}
+    assert await fleet.store.count_rows() == await fleet.store.task_totals() == {TaskStatus.PENDING: count}
     await bury(living)
 
 
@@ -74,12 +74,12 @@ async def test_a_schedule_paused_and_changed_by_a_wrong_clock_repeats_nothing(fl
         await fire(fleet)
     found = await fired_ticks(fleet, schedule)
     assert len(set(found.values())) == len(found)
-    assert len(await fleet.store.tasks(list(found.values()))) == sum((await fleet.store.count_rows()).values())
+    assert len(await fleet.store.load_tasks(list(found.values()))) == sum((await fleet.store.count_rows()).values())
 
 
 async def test_a_batch_whose_answer_was_lost_is_not_fired_again(fleet: Fleet) -> None:
     schedules = [await new_schedule(fleet) for _ in range(5)]
-    await fleet.start(store_between(fleet.store, UnansweredOnce("fire")))
+    await fleet.start(store_between(fleet.store, UnansweredOnce("fire_schedules")))
     fleet.clock.advance(60)
     with pytest.raises(OutcomeUnknown):
         await fire(fleet)
@@ -96,7 +96,7 @@ async def test_a_template_that_can_no_longer_be_submitted_is_told_and_harms_nobo
     await fire(fleet)
     assert len(await fired_ticks(fleet, good)) == 1
     assert [tick.status for tick in (await ticks_of(fleet, bad)).values()] == [TickStatus.REFUSED]
-    after = await fleet.store.schedule(bad.id)
+    after = await fleet.store.find_schedule(bad.id)
     assert after is not None
     assert after.last_error is not None
     assert after.last_error.startswith("task.parameters.n: ")

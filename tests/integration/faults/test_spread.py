@@ -57,7 +57,7 @@ class Player:
 
     async def ask(self, store: Store, now: int) -> Exchanged:
         run = self.run
-        return await store.exchange(Asking(run.node.id, run.task, run.execution, self._report), now)
+        return await store.exchange_batches(Asking(run.node.id, run.task, run.execution, self._report), now)
 
     def take(self, answer: Exchanged) -> None:
         """Heard: it works on what it was given."""
@@ -114,7 +114,7 @@ class MadeAndWorkedOff:
         kit = self._kit
         if self._player is None:
             submission = Submission([self._task], True, self._claim, group=self._new)
-            (answer,) = (await store.add([submission], kit.now)).answers
+            (answer,) = (await store.add_tasks([submission], kit.now)).answers
             assert answer.group == self._new.id
             (run,) = await kit.assign([self._task.id], await kit.node())
             self._player = Player(run, self.graph, self._results, 9)
@@ -125,7 +125,7 @@ class MadeAndWorkedOff:
     async def expect(self) -> None:
         store, crawl = self._kit.store, self._new.id
         assert await self._results.counted(store, crawl) == Counter(list(self.graph))
-        state = (await store.crawls([crawl]))[crawl]
+        state = (await store.crawl_states([crawl]))[crawl]
         assert (state.counts.pages, state.found, state.leased) == (6, 6, 0)
         assert (await store.group_counts([crawl]))[crawl].total == 1
 
@@ -189,7 +189,7 @@ def test_whatever_happens_every_page_in_reach_counts_once(
 
 async def _play(kit: Kit, graph: Graph, steps: list[tuple[str, int]], depth: int, members: int) -> None:
     new, results = new_crawl(kit, members, depth), Results()
-    await kit.store.add([Submission([], group=new)], kit.now)
+    await kit.store.add_tasks([Submission([], group=new)], kit.now)
 
     async def join() -> Player:
         run = await kit.run_one(await kit.node(), group=new.id, retry=RetryPolicy(0))

@@ -36,17 +36,17 @@ async def all_tasks(fleet: Fleet) -> set[TaskId]:
 
 
 async def held_pairs(fleet: Fleet) -> set[tuple[int, TaskId]]:
-    held = await fleet.store.held([node.id for node in fleet.nodes])
+    held = await fleet.store.held_tasks([node.id for node in fleet.nodes])
     return {(node, row.id) for node, rows in held.items() for row in rows}
 
 
 async def runs(fleet: Fleet) -> set[tuple[int, ExecutionId]]:
-    held = await fleet.store.held([node.id for node in fleet.nodes])
+    held = await fleet.store.held_tasks([node.id for node in fleet.nodes])
     return {(node, row.execution) for node, rows in held.items() for row in rows}
 
 
 async def test_a_submit_repeated_under_its_key_gives_one_task(store: SqlStore) -> None:
-    fleet, _ = await fleet_over(store, "add")
+    fleet, _ = await fleet_over(store, "add_tasks")
     with pytest.raises(OutcomeUnknown):
         await fleet.submit(echo(), echo(), batch="b", key="k")
     assert len(await all_tasks(fleet)) == 2
@@ -68,7 +68,7 @@ async def test_a_submit_whose_lane_was_committed_unanswered_can_be_repeated(stor
 
 
 async def test_the_dispatcher_delivers_what_was_committed_unanswered(store: SqlStore) -> None:
-    fleet, _ = await fleet_over(store, "assign")
+    fleet, _ = await fleet_over(store, "assign_tasks")
     tasks = await fleet.tasks(7)
     (node,) = fleet.nodes
     fleet.clock.advance(1)
@@ -86,7 +86,7 @@ async def test_the_dispatcher_delivers_what_was_committed_unanswered(store: SqlS
 
 
 async def test_what_was_committed_unanswered_and_cannot_be_seen_takes_its_slots_all_the_same(store: SqlStore) -> None:
-    fleet, _ = await fleet_over(store, "assign", "live")
+    fleet, _ = await fleet_over(store, "assign_tasks", "live_tasks")
     (node,) = fleet.nodes
     await fleet.tasks(2 * node.description.slots)
     fleet.clock.advance(1)
@@ -108,7 +108,7 @@ async def test_what_an_unanswered_batch_left_pending_is_placed_elsewhere(store: 
     lost = task_state_machine.lose_execution("gone", fleet.clock.now(), Random(1))
     await store.end_session(gone.id, gone.session, NodeStatus.OFFLINE, lost, fleet.clock.now())
     tasks = await fleet.tasks(10)
-    once.left.append("assign")
+    once.left.append("assign_tasks")
     await fleet.master.dispatcher.run_once(fleet.clock.now())
     committed = await held_pairs(fleet)
     assert 0 < len(committed) < 10
@@ -124,7 +124,7 @@ async def test_a_task_whose_offer_was_lost_does_not_wait_until_its_lane_runs_emp
     (node,) = fleet.nodes
     await fleet.tasks(14)
     await fleet.dispatch()
-    once.left.append("add")
+    once.left.append("add_tasks")
     with pytest.raises(OutcomeUnknown):
         await fleet.submit(echo(), batch="b", key="k")
     (unoffered,) = accepted_ids(await fleet.submit(echo(), batch="b", key="k"))
@@ -142,9 +142,9 @@ async def test_a_task_whose_offer_was_lost_does_not_wait_until_its_lane_runs_emp
 @pytest.mark.parametrize(
     ("write", "end", "status"),
     [
-        ("complete", End.COMPLETED, TaskStatus.COMPLETED),
-        ("change", End.FAILED, TaskStatus.FAILED),
-        ("change", End.RETURNED, TaskStatus.PENDING),
+        ("complete_executions", End.COMPLETED, TaskStatus.COMPLETED),
+        ("change_tasks", End.FAILED, TaskStatus.FAILED),
+        ("change_tasks", End.RETURNED, TaskStatus.PENDING),
     ],
 )
 async def test_an_outcome_taken_unanswered_is_acknowledged_when_it_comes_again(
@@ -175,7 +175,7 @@ async def test_a_campaign_won_unanswered_is_recognised(store: SqlStore) -> None:
         await master.leader.run_once(fleet.clock.now())
     assert master.lead.term is None
     await master.leader.run_once(fleet.clock.now())
-    row = await store.leader()
+    row = await store.read_leader()
     assert (row.term, row.holder) == (1, master.name)
     assert master.lead.term == 1
 
@@ -188,7 +188,7 @@ async def test_a_retry_opened_unanswered_opens_one_round(store: SqlStore) -> Non
     await node.sync()
     node.end(next(iter(node.held)), End.FAILED, ErrorClass.INPUT)
     await node.sync()
-    once.left.append("reopen")
+    once.left.append("reopen_tasks")
     with pytest.raises(OutcomeUnknown):
         await fleet.master.retry.retry([task])
     again = await fleet.master.retry.retry([task])

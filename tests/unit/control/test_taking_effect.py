@@ -80,10 +80,10 @@ class Held:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def assign(self, *args: Any) -> Applied:
+    async def assign_tasks(self, *args: Any) -> Applied:
         self.is_asked.set()
         await self.let_go.wait()
-        return await self._store.assign(*args)
+        return await self._store.assign_tasks(*args)
 
 
 class Installation:
@@ -117,7 +117,7 @@ class Installation:
         return (await self.master.dispatcher.run_term(self.master.lead.term, self.clock.now())).placed
 
     async def holds(self, *nodes: Played) -> list[int]:
-        held = await self.store.held([node.id for node in nodes])
+        held = await self.store.held_tasks([node.id for node in nodes])
         return [len(held[node.id]) for node in nodes]
 
     async def configure(self, cluster: str = "default", **values: Any) -> None:
@@ -191,7 +191,7 @@ async def test_a_task_that_was_handed_back_is_not_placed_on_the_same_session_at_
     one.clock.advance(seconds=1.1)
     assert await one.dispatch() == 1
     (again,) = (await node.sync()).assignments
-    assert (again.task, len(await one.store.executions(task))) == (task, 2)
+    assert (again.task, len(await one.store.task_executions(task))) == (task, 2)
 
 
 async def test_a_task_that_was_handed_back_goes_to_another_node_at_once(one: Installation) -> None:
@@ -379,7 +379,7 @@ async def test_a_node_hears_of_settings_that_changed_with_a_restart(kit: Kit) ->
 async def test_the_store_is_not_asked_for_configuration_with_every_sync_and_task(one: Installation) -> None:
     node = await one.online()
     calls: Counter[str] = Counter()
-    for name in ("configs", "nodes"):
+    for name in ("cluster_configs", "load_nodes"):
         _count(one.store, name, calls)
     for _ in range(20):
         await node.sync()
@@ -388,7 +388,7 @@ async def test_the_store_is_not_asked_for_configuration_with_every_sync_and_task
     one.clock.advance(1)
     await asyncio.gather(*(one.submit() for _ in range(20)))
     await node.sync()
-    assert calls == {"configs": 1}
+    assert calls == {"cluster_configs": 1}
 
 
 def _count(store: Any, name: str, calls: Counter[str]) -> None:
@@ -447,7 +447,7 @@ async def test_what_a_task_does_not_say_holds_to_its_end(kit: Kit) -> None:
     (given,) = (await node.sync()).assignments
     assert given.timeout_s == 77
     await node.sync(OutcomeBody(task, given.execution, int(End.FAILED), 1, "broken"), held=[])
-    record = (await one.store.tasks([task]))[task]
+    record = (await one.store.load_tasks([task]))[task]
     assert (record.status, record.retries) == (TaskStatus.FAILED, 0)
 
 
@@ -473,7 +473,7 @@ async def test_chunks_go_with_their_tasks(kit: Kit, tmp_path: Path) -> None:
     assert one.master.lead.term is not None
     await one.master.pruner.run_term(one.master.lead.term, one.clock.now())
     assert [await chunks.count(task, 7, "items") for task in (*old, *young)] == [0, 1]
-    assert list(await one.store.tasks([*old, *young])) == young
+    assert list(await one.store.load_tasks([*old, *young])) == young
 
 
 async def test_chunks_that_could_not_be_dropped_go_with_the_next_pass(kit: Kit, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Builds the OpenAPI document, with every route, the plain ones too, and every response a route may give.
 
-FastAPI describes its own routes; the plain ones have their operation in the `operations` of their module, and msgspec
-types (`structs`) become schemas by their names.
+FastAPI describes its own routes; the plain ones have their operation in the table of their module, and msgspec types
+(`structs` of the tables) become schemas by their names.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -19,6 +19,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from crawlfleet.api.http.errors import MEDIA_TYPE, Problem
+from crawlfleet.api.http.route_table import RouteTable, operation_id
 
 ABOUT = """Tasks go in, are placed on nodes, and every one ends exactly once.
 
@@ -26,7 +27,6 @@ Send `Authorization: Bearer <token>` with every request below `/api/v1`. Errors 
 stable `code` and the `field` at fault. Instants are ISO 8601 in UTC. `Idempotency-Key` makes repeating a POST safe.
 """
 
-_SECURITY: list[dict[str, list[str]]] = [{"bearer": []}]
 _SCHEME = {"type": "http", "scheme": "bearer", "description": "A token of `crawlfleet token create`."}
 _METHODS = ("get", "post", "put", "patch", "delete")
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
@@ -45,71 +45,35 @@ _ABOUT_ERRORS = {
 }
 
 
-def operation_id(route: APIRoute) -> str:
-    return f"{route.tags[0]}_{route.name}".replace("-", "_") if route.tags else route.name
+def route_operation_id(route: APIRoute) -> str:
+    return operation_id(str(route.tags[0]), route.name) if route.tags else route.name
 
 
-def operation(
-    name: str,
-    summary: str,
-    *,
-    tag: str,
-    responses: Mapping[int, Mapping[str, Any]],
-    body: Mapping[str, Any] | None = None,
-    parameters: Sequence[Mapping[str, Any]] = (),
-    description: str = "",
-) -> dict[str, Any]:
-    """Return the description of a plain route in the document. `body` maps media types to schemas."""
-    said: dict[str, Any] = {
-        "operationId": f"{tag}_{name}".replace("-", "_"),
-        "summary": summary,
-        "tags": [tag],
-        "security": _SECURITY,
-        "responses": {str(status): dict(response) for status, response in responses.items()},
-    }
-    if description:
-        said["description"] = description
-    if parameters:
-        said["parameters"] = list(parameters)
-    if body:
-        said["requestBody"] = {"required": True, "content": {kind: {"schema": schema} for kind, schema in body.items()}}
-    return said
-
-
-def parameter(name: str, place: str, description: str, schema: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    return {
-        "name": name,
-        "in": place,
-        "required": place == "path",
-        "description": description,
-        "schema": schema or {"type": "string"},
-    }
-
-
-def install(app: FastAPI, modules: Iterable[types.ModuleType]) -> None:
+def install(app: FastAPI, tables: Sequence[RouteTable]) -> None:
     """Install the document on the application; it is built at the first request for it."""
-    modules = tuple(modules)
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = _document(app, modules)
+            app.openapi_schema = _document(app, tables)
         return app.openapi_schema
 
     app.openapi = document  # type: ignore[method-assign]
 
 
-def _document(app: FastAPI, modules: Sequence[types.ModuleType]) -> dict[str, Any]:
+def _document(app: FastAPI, tables: Sequence[RouteTable]) -> dict[str, Any]:
     document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     paths = document.setdefault("paths", {})
-    for module in modules:
-        for (method, path), said in getattr(module, "operations", {}).items():
-            paths.setdefault(path, {})[method.lower()] = said
+    for table in tables:
+        for (method, path), operation in table.operations.items():
+            paths.setdefault(path, {})[method.lower()] = operation
     components = document.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
-    structs = [struct for module in modules for struct in getattr(module, "structs", ())]
-    schemas.update(schemas_of([Problem, *dict.fromkeys(structs)]))
+    structs = dict.fromkeys(struct for table in tables for struct in table.structs)
+    schemas.update(schemas_of([Problem, *structs]))
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
+    # By name: the document does not depend on the order in which routes are declared.
+    components["schemas"] = dict(sorted(schemas.items()))
     components.setdefault("securitySchemes", {})["bearer"] = _SCHEME
     components["responses"] = {f"Problem{status}": _error(status) for status in _ABOUT_ERRORS}
     for path, item in paths.items():

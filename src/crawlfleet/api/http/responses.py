@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
 _encode = msgspec.json.Encoder().encode
-_JSON = (b"content-type", b"application/json")
+JSON = "application/json"
+_JSON_HEADER = (b"content-type", JSON.encode())
 
 
 class Reply(Response):
@@ -19,7 +21,7 @@ class Reply(Response):
         self.status_code = status
         self.body = body
         self.background = None
-        self.raw_headers = [(b"content-length", b"%d" % len(body)), _JSON]
+        self.raw_headers = [(b"content-length", b"%d" % len(body)), _JSON_HEADER]
         if headers:
             self.raw_headers += [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 
@@ -33,16 +35,46 @@ def nothing() -> Response:
     return Response(status_code=204)
 
 
-def shows(struct: type[msgspec.Struct], description: str = "As asked.", **headers: str) -> dict[str, Any]:
-    """Describe a response, for `responses={200: shows(TaskView)}`; the struct must be among the module's `structs`."""
-    said: dict[str, Any] = {"description": description, "content": {"application/json": {"schema": ref(struct)}}}
-    if headers:
-        said["headers"] = {
-            name.replace("_", "-"): {"description": text, "schema": {"type": "string"}}
-            for name, text in headers.items()
-        }
-    return said
-
-
 def ref(struct: type[msgspec.Struct]) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{struct.__name__}"}
+
+
+Content = type[msgspec.Struct] | Mapping[str, type[msgspec.Struct] | Mapping[str, Any]]
+"""A body as the OpenAPI document describes it: a struct as JSON, or a struct or a schema for each media type."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseSpec:
+    """A response as the OpenAPI document describes it."""
+
+    content: Content | None
+    """None: a response without a body."""
+    description: str = "As asked."
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Descriptions of headers by their names."""
+
+    def describe(self) -> dict[str, Any]:
+        description: dict[str, Any] = {"description": self.description}
+        if self.content is not None:
+            description["content"] = content_schemas(self.content)
+        if self.headers:
+            description["headers"] = {
+                name: {"description": text, "schema": {"type": "string"}} for name, text in self.headers.items()
+            }
+        return description
+
+
+def content_schemas(content: Content) -> dict[str, Any]:
+    """Return the schemas by media type, as the document has them; structs are referred to by name."""
+    by_media_type = {JSON: content} if isinstance(content, type) else content
+    return {
+        media_type: {"schema": ref(schema) if isinstance(schema, type) else schema}
+        for media_type, schema in by_media_type.items()
+    }
+
+
+def content_structs(content: Content | None) -> list[type[msgspec.Struct]]:
+    if content is None:
+        return []
+    schemas = [content] if isinstance(content, type) else content.values()
+    return [schema for schema in schemas if isinstance(schema, type)]

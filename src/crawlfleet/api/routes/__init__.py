@@ -1,10 +1,8 @@
-"""One file per noun. Each exposes some of these, with full paths:
+"""One file per noun. Each has a `routes = RouteTable(tag, PREFIX)` (see `http/route_table.py`), and its handlers are
+declared in it by one decorator each:
 
-    router      APIRouter(prefix=PREFIX, tags=[...])       routes with FastAPI's parsing
-    routes      [Route(f"{PREFIX}/tasks", ...)]            hot routes: plain Starlette, msgspec
-    operations  {("POST", f"{PREFIX}/tasks"): {...}}       what OpenAPI says of each of the plain ones (see openapi.py)
-    body_limits {f"{PREFIX}/tasks": 1 << 20}               of the plain ones that take another size of body
-    structs     (TaskView, ...)                            msgspec types that the documents refer to by name
+    @routes.get("/tasks:stats", StatsView)       a route with FastAPI's parsing
+    @routes.plain("POST", "/tasks", ...)         a hot route: plain Starlette, msgspec
 
 A handler that changes something for a person ends with `await audited(...)`.
 """

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from crawlfleet.api.http.auth import allow
 from crawlfleet.api.http.parameters import PAGE_USUAL, Limit
-from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.responses import reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.tasks import Time
@@ -19,7 +20,7 @@ from crawlfleet.model.ids import node_text
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.principal import AuditEntry, Principal, Role
 
-router = APIRouter(prefix=PREFIX, tags=["audit"])
+routes = RouteTable("audit", PREFIX)
 
 Before = Annotated[int | None, Query(ge=1, le=(1 << 63) - 1, description="`next_before` of the page before.")]
 
@@ -42,10 +43,7 @@ class AuditPage(msgspec.Struct, frozen=True):
     next_before: int | None
 
 
-structs = (AuditView, AuditPage)
-
-
-@router.get("/audit", responses={200: shows(AuditPage)})
+@routes.get("/audit", AuditPage)
 async def page(
     services: TheServices, limit: Limit = PAGE_USUAL, before: Before = None, _: Principal = allow(Role.ADMIN)
 ) -> Response:

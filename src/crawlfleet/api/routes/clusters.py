@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import APIRouter, Header, Path
+from fastapi import Header, Path
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,7 +14,8 @@ from starlette.responses import Response
 from crawlfleet.api.http.auth import allow, audited
 from crawlfleet.api.http.errors import shown
 from crawlfleet.api.http.parameters import PAGE_USUAL, Body, Limit, Name, Text
-from crawlfleet.api.http.responses import nothing, reply, shows
+from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.nodes import MeasurementView, PathName, measurement_view
@@ -29,7 +30,7 @@ from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.status import ClusterStatus
 from crawlfleet.ports.admin_store import ClusterConfig
 
-router = APIRouter(prefix=PREFIX, tags=["clusters"])
+routes = RouteTable("clusters", PREFIX)
 
 ClusterInPath = Annotated[PathName, Path(description="The cluster's name; `default` is always there.")]
 
@@ -128,20 +129,20 @@ class ConfigHistory(msgspec.Struct, frozen=True):
     versions: list[ConfigView]
 
 
-structs = (SlotsView, ClusterView, ClusterList, UsageView, FullConfigView, ConfigView, ConfigHistory)
+_VERSIONED_CONFIG = ResponseSpec(FullConfigView, headers={"ETag": "Its version."})
 
 
-@router.get("/clusters", responses={200: shows(ClusterList)})
+@routes.get("/clusters", ClusterList)
 async def list_clusters(services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     return reply(ClusterList([_view(report) for report in await services.clusters.list_reports()]))
 
 
-@router.get("/clusters/{cluster}", responses={200: shows(ClusterView)})
+@routes.get("/clusters/{cluster}", ClusterView)
 async def show(cluster: ClusterInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     return reply(_view(await _report(services, cluster)))
 
 
-@router.put("/clusters/{cluster}", responses={200: shows(ClusterView)})
+@routes.put("/clusters/{cluster}", ClusterView)
 async def put(
     request: Request,
     cluster: ClusterInPath,
@@ -165,7 +166,7 @@ async def put(
     return reply(_view(await _report(services, cluster)))
 
 
-@router.delete("/clusters/{cluster}", status_code=204)
+@routes.delete("/clusters/{cluster}", status=204)
 async def remove(
     request: Request, cluster: ClusterInPath, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -176,7 +177,7 @@ async def remove(
     return nothing()
 
 
-@router.get("/clusters/{cluster}/usage", responses={200: shows(UsageView)})
+@routes.get("/clusters/{cluster}/usage", UsageView)
 async def usage(cluster: ClusterInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """Slots, reserved and measured resources, by node and by project."""
     report = await _report(services, cluster)
@@ -199,13 +200,13 @@ async def usage(cluster: ClusterInPath, services: TheServices, _: Principal = al
     return reply(UsageView(cluster, SlotsView(report.slots, report.running), reserved, nodes, projects))
 
 
-@router.get("/clusters/{cluster}/config", responses={200: shows(FullConfigView, ETag="Its version.")})
+@routes.get("/clusters/{cluster}/config", _VERSIONED_CONFIG)
 async def config(cluster: ClusterInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """What the cluster has of its own, and what applies with the defaults."""
     return await _configured(services, await services.configure.load_own_config(cluster))
 
 
-@router.put("/clusters/{cluster}/config", responses={200: shows(FullConfigView, ETag="Its version.")})
+@routes.put("/clusters/{cluster}/config", _VERSIONED_CONFIG)
 async def put_config(
     request: Request,
     cluster: ClusterInPath,
@@ -224,7 +225,7 @@ async def put_config(
     return await _configured(services, done)
 
 
-@router.get("/clusters/{cluster}/config/history", responses={200: shows(ConfigHistory)})
+@routes.get("/clusters/{cluster}/config/history", ConfigHistory)
 async def history(
     cluster: ClusterInPath, services: TheServices, limit: Limit = PAGE_USUAL, _: Principal = allow(Role.VIEWER)
 ) -> Response:
@@ -243,7 +244,7 @@ async def _report(services: Services, cluster: str) -> ClusterReport:
 async def _configured(services: Services, found: ClusterConfig) -> Response:
     effective = await services.configure.load_effective_config(found.cluster)
     name, version, values, by, at = _version_of(found)
-    view = FullConfigView(name, version, values, effective.values, by, at)
+    view = FullConfigView(name, version, values, effective.settings.as_values(), by, at)
     return reply(view, headers={"ETag": f'"{version}"'})
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query, Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from crawlfleet.api.http.auth import allow, audited
 from crawlfleet.api.http.fast_routes import PlainRequest
-from crawlfleet.api.http.openapi import operation
 from crawlfleet.api.http.parameters import Text
-from crawlfleet.api.http.responses import nothing, reply, shows
+from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
+from crawlfleet.api.http.route_table import JSON_MESSAGE, RouteTable
 from crawlfleet.api.http.services import TheServices, services_of
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.node_calls.execution_products import EXECUTION_PARAMETERS, read_call
@@ -24,7 +23,7 @@ from crawlfleet.model.limits import LABEL_CHARS
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.wire.cookies import BODY_BYTES, CookiesUp
 
-router = APIRouter(prefix=PREFIX, tags=["cookie jars"])
+routes = RouteTable("cookie jars", PREFIX)
 JarName = Annotated[Text, Path(min_length=1, max_length=JAR_NAME_CHARS, description="As the list shows it.")]
 ProjectQuery = Annotated[Text | None, Query(max_length=LABEL_CHARS)]
 _UP = msgspec.json.Decoder(CookiesUp)
@@ -46,10 +45,7 @@ class CookieJarsView(msgspec.Struct, frozen=True):
     cookie_jars: list[CookieJarView]
 
 
-structs = (CookieJarsView,)
-
-
-@router.get("/cookie-jars", responses={200: shows(CookieJarsView, "By project and name, at most 1,000.")})
+@routes.get("/cookie-jars", ResponseSpec(CookieJarsView, "By project and name, at most 1,000."))
 async def list_cookie_jars(
     services: TheServices, project_id: ProjectQuery = None, _: Principal = allow(Role.VIEWER)
 ) -> Response:
@@ -64,7 +60,7 @@ async def list_cookie_jars(
     )
 
 
-@router.delete("/cookie-jars/{name}", status_code=204)
+@routes.delete("/cookie-jars/{name}", status=204)
 async def remove_cookie_jar(
     request: Request,
     name: JarName,
@@ -79,24 +75,18 @@ async def remove_cookie_jar(
     return nothing()
 
 
+@routes.plain(
+    "POST",
+    "/executions/{execution_id}/cookies",
+    ResponseSpec(JSON_MESSAGE, "The jar."),
+    summary="Save an execution's cookies, and read the jar",
+    description="`CookiesUp` up, `CookiesDown` down; fields travel by position (see `wire/cookies.py`). "
+    "409 `stale_execution` when the execution is over.",
+    tag="executions",
+    parameters=EXECUTION_PARAMETERS,
+    body=JSON_MESSAGE,
+    body_limit=BODY_BYTES,
+)
 async def exchange_cookies(request: PlainRequest) -> Response:
     speaker, up = await read_call(request, _UP, BODY_BYTES)
     return reply(await services_of(request).cookie_jars.exchange(speaker, up))
-
-
-_PATH = f"{PREFIX}/executions/{{execution_id}}/cookies"
-routes = [Route(_PATH, exchange_cookies, methods=["POST"])]
-body_limits = {_PATH: BODY_BYTES}
-_MESSAGE: dict[str, Any] = {"type": "array", "items": {}}
-operations = {
-    ("POST", _PATH): operation(
-        "exchange_cookies",
-        "Save an execution's cookies, and read the jar",
-        tag="executions",
-        parameters=EXECUTION_PARAMETERS,
-        body={"application/json": _MESSAGE},
-        responses={200: {"description": "The jar.", "content": {"application/json": {"schema": _MESSAGE}}}},
-        description="`CookiesUp` up, `CookiesDown` down; fields travel by position (see `wire/cookies.py`). "
-        "409 `stale_execution` when the execution is over.",
-    )
-}

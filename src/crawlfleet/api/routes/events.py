@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import Depends, Header, Query
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from crawlfleet.api.http.auth import allow
 from crawlfleet.api.http.parameters import PAGE_USUAL, Label, Limit, node_named
-from crawlfleet.api.http.responses import ref, reply
+from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import services_of
 from crawlfleet.api.http.shutdown import is_stopping
 from crawlfleet.api.routes import PREFIX
@@ -28,7 +29,7 @@ from crawlfleet.model.instants import to_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.status import TaskStatus
 
-router = APIRouter(prefix=PREFIX, tags=["events"])
+routes = RouteTable("events", PREFIX)
 
 HEARTBEAT_S = 15.0
 RETRY_MS = 1_000
@@ -59,9 +60,6 @@ class EventPage(msgspec.Struct, frozen=True):
     """Ask again with it as `after`: of a log with little that is wanted, a page may be short, or empty."""
     last: int
     """How far the log goes."""
-
-
-structs = (EventView, EventPage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +98,13 @@ async def _wanted(
     )
 
 
-_ANSWERS: dict[str, Any] = {
-    "description": "A stream of events (`id` is the event's number, `data` an EventView), or a page of them.",
-    "content": {
-        "text/event-stream": {"schema": {"type": "string"}},
-        "application/json": {"schema": ref(EventPage)},
-    },
-}
+_EVENTS_ANSWER = ResponseSpec(
+    {"text/event-stream": {"type": "string"}, "application/json": EventPage},
+    "A stream of events (`id` is the event's number, `data` an EventView), or a page of them.",
+)
 
 
-@router.get("/events", responses={200: _ANSWERS})
+@routes.get("/events", _EVENTS_ANSWER)
 async def events(
     request: Request,
     wanted: Annotated[EventFilter, Depends(_wanted)],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
@@ -12,7 +12,8 @@ from crawlfleet.api.http.auth import allow, audited
 from crawlfleet.api.http.errors import shown
 from crawlfleet.api.http.idempotency import IdempotencyKey, claim_of
 from crawlfleet.api.http.parameters import PAGE_USUAL, Body, Cursor, Limit, Name, Text, cursor_id
-from crawlfleet.api.http.responses import nothing, reply, shows
+from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.flows import FlowChangedView, FlowDetail, FlowPageView, flow_changed, flow_detail, flow_view
@@ -25,9 +26,7 @@ from crawlfleet.model.refusal import Refusal
 from crawlfleet.scheduling.flows.expressions import EXPRESSION_CHARS
 from crawlfleet.wire.tasks import task_body, value_refusal
 
-router = APIRouter(prefix=PREFIX, tags=["flows"])
-structs = (FlowDetail, FlowPageView, FlowChangedView)
-
+routes = RouteTable("flows", PREFIX)
 Key = Annotated[Text, Field(max_length=limits.LABEL_CHARS)]
 Expression = Annotated[Text, Field(min_length=1, max_length=EXPRESSION_CHARS)]
 On = Literal["success", "failure", "always"]
@@ -86,7 +85,7 @@ async def _flow_in_path(
 FlowInPath = Annotated[GroupId, Depends(_flow_in_path)]
 
 
-@router.post("/flows", status_code=201, responses={201: shows(FlowDetail)})
+@routes.post("/flows", FlowDetail, status=201)
 async def submit(
     body: FlowBody,
     request: Request,
@@ -106,7 +105,7 @@ async def submit(
     return reply(view, 201, headers)
 
 
-@router.get("/flows", responses={200: shows(FlowPageView, "Newest first.")})
+@routes.get("/flows", ResponseSpec(FlowPageView, "Newest first."))
 async def list_flows(
     services: TheServices,
     limit: Limit = PAGE_USUAL,
@@ -119,13 +118,13 @@ async def list_flows(
     return reply(FlowPageView([flow_view(flow) for flow in found], next_cursor))
 
 
-@router.get("/flows/{flow_id}", responses={200: shows(FlowDetail)})
+@routes.get("/flows/{flow_id}", FlowDetail)
 async def show(flow: FlowInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """The graph, with the state of every step."""
     return reply(flow_detail(await services.flows.show(flow)))
 
 
-@router.post("/flows/{flow_id}:cancel", responses={200: shows(FlowChangedView)})
+@routes.post("/flows/{flow_id}:cancel", FlowChangedView)
 async def cancel(
     flow: FlowInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -135,7 +134,7 @@ async def cancel(
     return reply(flow_changed(flow, applied))
 
 
-@router.post("/flows/{flow_id}:resume", responses={200: shows(FlowChangedView)})
+@routes.post("/flows/{flow_id}:resume", FlowChangedView)
 async def resume(
     flow: FlowInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -146,7 +145,7 @@ async def resume(
     return reply(flow_changed(flow, applied))
 
 
-@router.delete("/flows/{flow_id}", status_code=204, response_class=Response)
+@routes.delete("/flows/{flow_id}", status=204)
 async def drop(
     flow: FlowInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:

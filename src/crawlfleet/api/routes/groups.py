@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Literal
 
 import msgspec
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import BeforeValidator
 from starlette.responses import Response
-from starlette.routing import Route
 
 from crawlfleet.api.http.auth import allow, audited, principal_of
 from crawlfleet.api.http.errors import problem, refused
 from crawlfleet.api.http.fast_routes import PlainRequest
-from crawlfleet.api.http.openapi import operation
 from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, GroupInPath, Limit, Name, cursor_id, only_query
-from crawlfleet.api.http.responses import ref, reply, shows
+from crawlfleet.api.http.responses import JSON, ResponseSpec, reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices, services_of
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.tasks.bulk import MOST, Tally
 from crawlfleet.api.routes.tasks.submit import (
-    JSON,
     KEY,
     batch_refused,
     body_kind,
@@ -52,9 +50,9 @@ from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.task_store import SubmissionAnswer
 from crawlfleet.wire.groups import CrawlBody, GroupBody, GroupFrame
-from crawlfleet.wire.tasks import TaskBody, read_task, read_tasks, unstorable
+from crawlfleet.wire.tasks import TaskBody, read_task, read_tasks, storage_problem
 
-router = APIRouter(prefix=PREFIX, tags=["groups"])
+routes = RouteTable("groups", PREFIX)
 _frame = msgspec.json.Decoder(GroupFrame).decode
 _UNSET = msgspec.UNSET
 
@@ -63,6 +61,24 @@ Change = Callable[[TaskId], Awaitable[Some]]
 NotCompleted = Literal["failed", "timeout", "cancelled"]
 
 
+@routes.plain(
+    "POST",
+    "/groups",
+    ResponseSpec(
+        GroupView,
+        "Stored.",
+        {
+            "Location": "Where the group is.",
+            "Idempotency-Replayed": "`true` when it was made before, under the same key.",
+        },
+    ),
+    status=201,
+    summary="Make a group",
+    description="With its first tasks (up to 10,000), by splitting the list of one task into shards, or as one "
+    "crawl over many nodes; all of it or nothing. Answered once it is on disk.",
+    parameters=[key_parameter],
+    body=GroupBody,
+)
 async def create(request: PlainRequest) -> Response:
     principal = await principal_of(request, Role.OPERATOR)
     only_query(request)
@@ -87,7 +103,7 @@ def _read(raw: bytes, spreading: SpreadCrawl, *, most: int) -> tuple[Bodies, Wan
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
         raise unreadable(raw, exc, "body", GroupFrame) from exc
     for field in ("name", "project_id"):
-        if complaint := unstorable(getattr(frame, field) or ""):
+        if complaint := storage_problem(getattr(frame, field) or ""):
             raise InvalidInput(complaint, field=field)
     wanted = Wanted(frame.project_id or "", frame.name, frame.is_closed)
     if frame.crawl is not None:
@@ -132,7 +148,7 @@ def _crawl(
 
 
 def _template(raw: msgspec.Raw, most: int) -> TaskBody:
-    template = read_task(raw, most=most)
+    template = read_task(raw, max_bytes=most)
     if isinstance(template, Refusal):
         raise InvalidInput(template.detail, field=f"task.{template.field}" if template.field else "task")
     return template
@@ -153,7 +169,7 @@ def _refused(answer: SubmissionAnswer, *, is_split: bool) -> Response:
     return problem(422, str(first.code), f"nothing was stored: member {at}: {first.detail}", field=field)
 
 
-@router.get("/groups", responses={200: shows(GroupPageView, "Newest first.")})
+@routes.get("/groups", ResponseSpec(GroupPageView, "Newest first."))
 async def list_groups(
     services: TheServices,
     limit: Limit = PAGE_USUAL,
@@ -168,19 +184,19 @@ async def list_groups(
     return reply(GroupPageView([group_view(one) for one in found], next_cursor))
 
 
-@router.get("/groups/{group_id}", responses={200: shows(GroupView)})
+@routes.get("/groups/{group_id}", GroupView)
 async def show(group: GroupInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """A group with its progress, exact at any moment, and the first of its failures."""
     return reply(group_view(await services.groups.progress(group)))
 
 
-@router.get("/groups/{group_id}/why", responses={200: shows(GroupWhyView)})
+@routes.get("/groups/{group_id}/why", GroupWhyView)
 async def why(group: GroupInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """What holds up the members of a group that have not ended: a sentence, and the same as data."""
     return reply(group_why_view(group, await services.why.why_group(group)))
 
 
-@router.post("/groups/{group_id}:close", responses={200: shows(GroupView)})
+@routes.post("/groups/{group_id}:close", GroupView)
 async def close(
     group: GroupInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -190,7 +206,7 @@ async def close(
     return reply(group_view(await services.groups.progress(group)))
 
 
-@router.post("/groups/{group_id}:cancel", responses={200: shows(BulkView)})
+@routes.post("/groups/{group_id}:cancel", BulkView)
 async def cancel(
     group: GroupInPath,
     request: Request,
@@ -206,7 +222,7 @@ async def cancel(
     return await _answer(request, principal, "group.cancel", group, view)
 
 
-@router.post("/groups/{group_id}:retry", responses={200: shows(BulkView)})
+@routes.post("/groups/{group_id}:retry", BulkView)
 async def retry(
     group: GroupInPath,
     request: Request,
@@ -227,7 +243,7 @@ async def retry(
     return await _answer(request, principal, "group.retry", group, view)
 
 
-@router.delete("/groups/{group_id}", responses={200: shows(RemovedView)})
+@routes.delete("/groups/{group_id}", RemovedView)
 async def remove(
     group: GroupInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -264,26 +280,3 @@ async def _changed(change: Change, start: TaskId) -> BulkView:
 async def _answer(request: Request, principal: Principal, action: str, group: GroupId, view: BulkView) -> Response:
     await audited(request, principal, action, group_text(group), {"changed": view.changed, "refused": view.refused})
     return reply(view)
-
-
-routes = [Route(f"{PREFIX}/groups", create, methods=["POST"])]
-structs: Sequence[type[msgspec.Struct]] = (GroupBody, GroupView, GroupWhyView, GroupPageView, RemovedView, BulkView)
-operations: dict[tuple[str, str], dict[str, Any]] = {
-    ("POST", f"{PREFIX}/groups"): operation(
-        "create",
-        "Make a group",
-        tag="groups",
-        body={JSON: ref(GroupBody)},
-        parameters=[key_parameter],
-        description="With its first tasks (up to 10,000), by splitting the list of one task into shards, or as one "
-        "crawl over many nodes; all of it or nothing. Answered once it is on disk.",
-        responses={
-            201: shows(
-                GroupView,
-                "Stored.",
-                Location="Where the group is.",
-                Idempotency_Replayed="`true` when it was made before, under the same key.",
-            )
-        },
-    )
-}

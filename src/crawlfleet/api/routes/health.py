@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import structlog
-from fastapi import APIRouter
 from starlette.responses import Response
 
-from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.errors import CrawlfleetError
 
-router = APIRouter(tags=["health"])
+routes = RouteTable("health")
 
 
 class HealthView(msgspec.Struct, frozen=True):
@@ -23,23 +23,20 @@ class HealthView(msgspec.Struct, frozen=True):
     reasons: list[str]
 
 
-structs = (HealthView,)
 log = structlog.get_logger()
 
 STORE_PATIENCE_S = 2.0
-_RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: shows(HealthView, "It is."),
-    503: shows(HealthView, "It is not, and why."),
-}
+_HEALTHY = ResponseSpec(HealthView, "It is.")
+_UNHEALTHY = ResponseSpec(HealthView, "It is not, and why.")
 
 
-@router.get("/healthz", responses=_RESPONSES)
+@routes.get("/healthz", _HEALTHY, other_responses={503: _UNHEALTHY})
 async def healthz(services: TheServices) -> Response:
     """Alive: the process answers, and every loop of the master still runs."""
     return _answer(_dead_loops(services))
 
 
-@router.get("/readyz", responses=_RESPONSES)
+@routes.get("/readyz", _HEALTHY, other_responses={503: _UNHEALTHY})
 async def readyz(services: TheServices) -> Response:
     """Ready: alive, the store answers a query and takes what the loops write, and some master leads. A broker that is
     away makes it slower, and results that cannot be kept wait at their nodes: both are said."""
@@ -61,7 +58,7 @@ def _dead_loops(services: Services) -> list[str]:
 async def _store_complaints(services: Services) -> list[str]:
     try:
         async with asyncio.timeout(STORE_PATIENCE_S):
-            row = await services.store.leader()
+            row = await services.store.read_leader()
     except (CrawlfleetError, TimeoutError) as exc:
         log.warning("not_ready", error=repr(exc))
         return ["the store does not answer"]

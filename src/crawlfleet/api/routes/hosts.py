@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
 from crawlfleet.api.http.auth import allow, audited
 from crawlfleet.api.http.parameters import PAGE_USUAL, Body, Limit, Moment, Text, instant_of
-from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.hosts import HostFiguresView, HostHistory, figures_view, history_view
@@ -26,7 +27,7 @@ from crawlfleet.model.principal import Principal, Role
 from crawlfleet.ports.host_store import HostFilter
 from crawlfleet.scheduling.hosts.budgets import CONCURRENCY_MAX, DELAY_S_MAX, RATE_MAX, RATE_MIN, Source
 
-router = APIRouter(prefix=PREFIX, tags=["hosts"])
+routes = RouteTable("hosts", PREFIX)
 POINTS = 500
 
 HostName = Annotated[Text, Field(min_length=1, max_length=limits.HOST_CHARS)]
@@ -112,10 +113,7 @@ class ForgivenView(msgspec.Struct, frozen=True):
     has_changed: bool
 
 
-structs = (HostPage, HostDetail, HostView, BudgetView, ForgivenView, HostHistory)
-
-
-@router.get("/hosts", responses={200: shows(HostPage, "By name.")})
+@routes.get("/hosts", ResponseSpec(HostPage, "By name."))
 async def list_hosts(
     services: TheServices,
     limit: Limit = PAGE_USUAL,
@@ -132,13 +130,13 @@ async def list_hosts(
     return reply(HostPage([_view(report) for report in found], next_cursor))
 
 
-@router.get("/hosts/{host}", responses={200: shows(HostDetail)})
+@routes.get("/hosts/{host}", HostDetail)
 async def show(host: HostInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """Its budget and where each part of it comes from, how it answers, which nodes hold parts and which wait."""
     return reply(_detail(await services.hosts.get_host(host)))
 
 
-@router.get("/hosts/{host}/history", responses={200: shows(HostHistory)})
+@routes.get("/hosts/{host}/history", HostHistory)
 async def history(
     host: HostInPath,
     services: TheServices,
@@ -154,7 +152,7 @@ async def history(
     return reply(history_view(name, span, points, services.clock.now()))
 
 
-@router.put("/hosts/{host}", responses={200: shows(HostDetail)})
+@routes.put("/hosts/{host}", HostDetail)
 async def put(
     host: HostInPath,
     body: BudgetBody,
@@ -169,7 +167,7 @@ async def put(
     return reply(_detail(report))
 
 
-@router.delete("/hosts/{host}", responses={200: shows(HostDetail)})
+@routes.delete("/hosts/{host}", HostDetail)
 async def reset(
     host: HostInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -179,7 +177,7 @@ async def reset(
     return reply(_detail(report))
 
 
-@router.post("/hosts/{host}:forgive", responses={200: shows(ForgivenView)})
+@routes.post("/hosts/{host}:forgive", ForgivenView)
 async def forgive(
     host: HostInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:

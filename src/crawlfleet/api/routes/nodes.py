@@ -7,7 +7,7 @@ import secrets
 from ipaddress import ip_address
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -16,7 +16,8 @@ from crawlfleet.api.http.errors import NotAuthenticated
 from crawlfleet.api.http.idempotency import IdempotencyKey, claim_of
 from crawlfleet.api.http.node_access import KnownNode, NotItself, known_node, require_itself
 from crawlfleet.api.http.parameters import Label, Moment, instant_of
-from crawlfleet.api.http.responses import nothing, reply, shows
+from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.nodes import (
@@ -25,7 +26,6 @@ from crawlfleet.api.views.nodes import (
     HeartbeatBody,
     HeartbeatHeard,
     HeartbeatHistory,
-    MeasurementView,
     NodeList,
     NodeRegistered,
     NodeRegistration,
@@ -41,18 +41,19 @@ from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.model.node import Node
 from crawlfleet.model.principal import Principal, Role
 
-router = APIRouter(prefix=PREFIX, tags=["nodes"])
-structs = (NodeRegistered, HeartbeatHeard, MeasurementView, NodeView, NodeList, HeartbeatHistory)
+routes = RouteTable("nodes", PREFIX)
 SAMPLES = 1_500
 """A day of minutes, and an hour more."""
 
 
-@router.post(
+@routes.post(
     "/nodes:register",
-    status_code=201,
-    responses={
-        201: shows(NodeRegistered, "The node is known.", Location="Where it is."),
-        200: shows(NodeRegistered, "It was known, and said so with its own secret.", Location="Where it is."),
+    ResponseSpec(NodeRegistered, "The node is known.", {"Location": "Where it is."}),
+    status=201,
+    other_responses={
+        200: ResponseSpec(
+            NodeRegistered, "It was known, and said so with its own secret.", {"Location": "Where it is."}
+        )
     },
 )
 async def register(
@@ -112,7 +113,7 @@ async def _announce(
     return reply(answer, 200, {"Location": f"{PREFIX}/nodes/{node}"})
 
 
-@router.get("/nodes", responses={200: shows(NodeList)})
+@routes.get("/nodes", NodeList)
 async def list_nodes(
     services: TheServices,
     cluster: Annotated[Label | None, Query(description="Only those of this cluster.")] = None,
@@ -121,16 +122,16 @@ async def list_nodes(
 ) -> Response:
     """Every node that was not removed, by name."""
     if cluster is not None:
-        require_cluster(cluster, await services.store.clusters())
+        require_cluster(cluster, await services.store.list_clusters())
     found = [
         node
-        for node in await services.store.nodes()
+        for node in await services.store.load_nodes()
         if cluster in (None, node.description.cluster) and status in (None, node.status.word)
     ]
     return reply(NodeList(await _views(services, found)))
 
 
-@router.get("/nodes/{node_id}", responses={200: shows(NodeView)})
+@routes.get("/nodes/{node_id}", NodeView)
 async def show(
     request: Request, node: KnownNode, services: TheServices, principal: Principal = allow(Role.VIEWER, Role.NODE)
 ) -> Response:
@@ -138,7 +139,7 @@ async def show(
     return reply((await _views(services, [node]))[0])
 
 
-@router.get("/nodes/{node_id}/history", responses={200: shows(HeartbeatHistory)})
+@routes.get("/nodes/{node_id}/history", HeartbeatHistory)
 async def history(
     request: Request,
     node: KnownNode,
@@ -155,7 +156,7 @@ async def history(
     return reply(history_view(node, await services.store.heartbeat_history(node.id, begin or 0, last, limit)))
 
 
-@router.post("/nodes/{node_id}:heartbeat", responses={200: shows(HeartbeatHeard)})
+@routes.post("/nodes/{node_id}:heartbeat", HeartbeatHeard)
 async def heartbeat(
     request: Request,
     node: KnownNode,
@@ -169,7 +170,7 @@ async def heartbeat(
     return reply(HeartbeatHeard(node_text(beat.node), beat.at / 1000, beat.status.word, beat.stale, beat.next_s))
 
 
-@router.post("/nodes/{node_id}:drain", responses={200: shows(NodeView)})
+@routes.post("/nodes/{node_id}:drain", NodeView)
 async def drain(
     request: Request,
     node: KnownNode,
@@ -184,7 +185,7 @@ async def drain(
     return await _shown(services, node)
 
 
-@router.post("/nodes/{node_id}:ready", responses={200: shows(NodeView)})
+@routes.post("/nodes/{node_id}:ready", NodeView)
 async def ready(
     request: Request, node: KnownNode, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -194,7 +195,7 @@ async def ready(
     return await _shown(services, node)
 
 
-@router.post("/nodes/{node_id}:slots", responses={200: shows(NodeView)})
+@routes.post("/nodes/{node_id}:slots", NodeView)
 async def set_slots(
     request: Request,
     node: KnownNode,
@@ -209,7 +210,7 @@ async def set_slots(
     return await _shown(services, node)
 
 
-@router.delete("/nodes/{node_id}", status_code=204)
+@routes.delete("/nodes/{node_id}", status=204)
 async def remove(
     request: Request, node: KnownNode, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -224,7 +225,7 @@ async def _shown(services: Services, node: Node) -> Response:
 
 
 async def _views(services: Services, nodes: list[Node]) -> list[NodeView]:
-    held = await services.store.held([node.id for node in nodes])
+    held = await services.store.held_tasks([node.id for node in nodes])
     board = await services.broker.measurements.load_measurements()
     await services.configure.refresh()
     ordered = sorted(nodes, key=lambda node: (node.description.name, node.id))

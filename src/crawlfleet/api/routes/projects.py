@@ -6,14 +6,15 @@ from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import APIRouter, Path
+from fastapi import Path
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from crawlfleet.api.http.auth import allow, audited
 from crawlfleet.api.http.parameters import PAGE_USUAL, Body, Cursor, Limit, Text
-from crawlfleet.api.http.responses import nothing, reply, shows
+from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.tasks import Time
@@ -23,7 +24,7 @@ from crawlfleet.model.limits import NAME_CHARS
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.project import WEIGHT_DEFAULT, WEIGHT_MAX, WEIGHT_MIN, OnFull, Project
 
-router = APIRouter(prefix=PREFIX, tags=["projects"])
+routes = RouteTable("projects", PREFIX)
 
 ProjectName = Annotated[Text, Path(min_length=1, max_length=NAME_CHARS, description="What tasks say as `project_id`.")]
 Tasks = Annotated[int, Field(ge=0, le=10**12)]
@@ -105,10 +106,7 @@ class ProjectPage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
-structs = (QuotaView, DayQuotaView, QuotasView, ProjectView, ProjectPage)
-
-
-@router.get("/projects", responses={200: shows(ProjectPage, "Those that are described or have open tasks, by name.")})
+@routes.get("/projects", ResponseSpec(ProjectPage, "Those that are described or have open tasks, by name."))
 async def list_projects(
     services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None, _: Principal = allow(Role.VIEWER)
 ) -> Response:
@@ -117,13 +115,13 @@ async def list_projects(
     return reply(ProjectPage(page, page[-1].name if len(found) > limit else None))
 
 
-@router.get("/projects/{name:path}", responses={200: shows(ProjectView)})
+@routes.get("/projects/{name:path}", ProjectView)
 async def show(name: ProjectName, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """404 for a project that nobody described and that has no open tasks."""
     return reply(_view(await services.projects.get_report(name)))
 
 
-@router.put("/projects/{name:path}", responses={200: shows(ProjectView)})
+@routes.put("/projects/{name:path}", ProjectView)
 async def put(
     request: Request,
     name: ProjectName,
@@ -139,7 +137,7 @@ async def put(
     return reply(_view(await services.projects.get_report(name)))
 
 
-@router.delete("/projects/{name:path}", status_code=204)
+@routes.delete("/projects/{name:path}", status=204)
 async def drop(
     request: Request, name: ProjectName, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Any, cast
 
 import msgspec
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
-from starlette.routing import Route
 
 from crawlfleet.api.http.auth import allow, principal_of
 from crawlfleet.api.http.fast_routes import PlainRequest
 from crawlfleet.api.http.node_access import NotItself
-from crawlfleet.api.http.openapi import operation, parameter
 from crawlfleet.api.http.parameters import Text, only_query
 from crawlfleet.api.http.request_bodies import decoded, read_unpacked
-from crawlfleet.api.http.responses import nothing, reply, shows
+from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
+from crawlfleet.api.http.route_table import JSON_MESSAGE, RouteTable, describe_parameter
 from crawlfleet.api.http.services import TheServices, services_of
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.tasks import Time
@@ -27,7 +26,7 @@ from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.proxy_health import ProxyHealth
 from crawlfleet.wire.proxies import BODY_BYTES, ProxiesUp
 
-router = APIRouter(prefix=PREFIX, tags=["proxies"])
+routes = RouteTable("proxies", PREFIX)
 _UP = msgspec.json.Decoder(ProxiesUp)
 
 
@@ -52,10 +51,7 @@ class ProxyList(msgspec.Struct, frozen=True):
     proxies: list[ProxyView]
 
 
-structs = (ProxyList,)
-
-
-@router.get("/proxies", responses={200: shows(ProxyList, "By node, pool and proxy, as each node last reported.")})
+@routes.get("/proxies", ResponseSpec(ProxyList, "By node, pool and proxy, as each node last reported."))
 async def list_proxies(
     services: TheServices,
     pool: Annotated[Text | None, Query(max_length=LABEL_CHARS, description="Only those of this pool.")] = None,
@@ -93,6 +89,22 @@ def _view(node_id: str, node_name: str, health: ProxyHealth, reported_at: Instan
     )
 
 
+@routes.plain(
+    "PUT",
+    "/nodes/{node_id}/proxies",
+    ResponseSpec(None, "It is stored."),
+    status=204,
+    summary="Report how the node's proxies do",
+    description="`ProxiesUp`: fields travel by position (see `wire/proxies.py`). It replaces the last report.",
+    parameters=[
+        describe_parameter("node_id", "path", "The node that reports."),
+        describe_parameter(
+            "Content-Encoding", "header", "How it is packed.", {"type": "string", "enum": ["identity", "zstd"]}
+        ),
+    ],
+    body=JSON_MESSAGE,
+    body_limit=BODY_BYTES,
+)
 async def put_proxies(request: PlainRequest) -> Response:
     only_query(request)
     principal = await principal_of(request, Role.NODE)
@@ -102,25 +114,3 @@ async def put_proxies(request: PlainRequest) -> Response:
     up = cast("ProxiesUp", decoded(cast("Any", _UP), await read_unpacked(request, BODY_BYTES)))
     await services_of(request).proxy_reports.put(node, up)
     return nothing()
-
-
-_PATH = f"{PREFIX}/nodes/{{node_id}}/proxies"
-routes = [Route(_PATH, put_proxies, methods=["PUT"])]
-body_limits = {_PATH: BODY_BYTES}
-_MESSAGE: dict[str, Any] = {"type": "array", "items": {}}
-operations = {
-    ("PUT", _PATH): operation(
-        "put_proxies",
-        "Report how the node's proxies do",
-        tag="proxies",
-        parameters=[
-            parameter("node_id", "path", "The node that reports."),
-            parameter(
-                "Content-Encoding", "header", "How it is packed.", {"type": "string", "enum": ["identity", "zstd"]}
-            ),
-        ],
-        body={"application/json": _MESSAGE},
-        responses={204: {"description": "It is stored."}},
-        description="`ProxiesUp`: fields travel by position (see `wire/proxies.py`). It replaces the last report.",
-    )
-}

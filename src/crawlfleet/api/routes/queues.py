@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
-from fastapi import APIRouter, Path, Request
+from fastapi import Path, Request
 from pydantic import Field
 from starlette.responses import Response
 
 from crawlfleet.api.http.auth import allow, audited
 from crawlfleet.api.http.parameters import Body, Label, Text
-from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.model import limits
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.queue import Queue
 
-router = APIRouter(prefix=PREFIX, tags=["queues"])
+routes = RouteTable("queues", PREFIX)
 
 DEFAULT_QUEUE = "default"
 _NAMES_MOST = 1_000
@@ -63,14 +64,11 @@ class QueueNames(Body):
     names: Annotated[list[Label], Field(min_length=1, max_length=_NAMES_MOST)]
 
 
-structs = (QueuesView, QueueState, QueueStates, QueueOrder)
-
-
-@router.get("/queues", responses={200: shows(QueuesView, "Those with pending tasks or settings, and `default`.")})
+@routes.get("/queues", ResponseSpec(QueuesView, "Those with pending tasks or settings, and `default`."))
 async def list_queues(services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
-    touched = {queue.name: queue for queue in await services.store.queues()}
+    touched = {queue.name: queue for queue in await services.store.list_queues()}
     set_up = {name for name, queue in touched.items() if queue.is_paused or queue.is_lifo}
-    lanes = await services.store.lanes(await services.store.ready_lanes())
+    lanes = await services.store.load_lanes(await services.store.ready_lanes())
     pending = {lane.queue for lane in lanes}
     found = [touched.get(name) or Queue(name) for name in sorted(set_up | pending | {DEFAULT_QUEUE})]
     return reply(
@@ -78,7 +76,7 @@ async def list_queues(services: TheServices, _: Principal = allow(Role.VIEWER)) 
     )
 
 
-@router.put("/queues/{name:path}", responses={200: shows(QueueOrder)})
+@routes.put("/queues/{name:path}", QueueOrder)
 async def put(
     name: QueueName,
     body: QueueBody,
@@ -92,7 +90,7 @@ async def put(
     return reply(QueueOrder(name, body.order, has_changed))
 
 
-@router.post("/queues/{name:path}:pause", responses={200: shows(QueueState)})
+@routes.post("/queues/{name:path}:pause", QueueState)
 async def pause(
     name: QueueName, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -102,7 +100,7 @@ async def pause(
     return reply(QueueState(name, True, has_changed))
 
 
-@router.post("/queues/{name:path}:resume", responses={200: shows(QueueState)})
+@routes.post("/queues/{name:path}:resume", QueueState)
 async def resume(
     name: QueueName, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -111,7 +109,7 @@ async def resume(
     return reply(QueueState(name, False, has_changed))
 
 
-@router.post("/queues:pause", responses={200: shows(QueueStates)})
+@routes.post("/queues:pause", QueueStates)
 async def pause_many(
     body: QueueNames, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -121,7 +119,7 @@ async def pause_many(
     return reply(QueueStates(states))
 
 
-@router.post("/queues:resume", responses={200: shows(QueueStates)})
+@routes.post("/queues:resume", QueueStates)
 async def resume_many(
     body: QueueNames, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from crawlfleet.api.http.auth import allow, audited
 from crawlfleet.api.http.errors import Malformed, UnsupportedMediaType, refused, shown
 from crawlfleet.api.http.idempotency import IdempotencyKey, claim_over
 from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, Label, Limit, Name, ScheduleInPath, cursor_id
-from crawlfleet.api.http.responses import nothing, ref, reply, shows
+from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.schedules import SchedulePageView, ScheduleView, schedule_view
@@ -26,9 +27,9 @@ from crawlfleet.model.refusal import Refusal
 from crawlfleet.ports.schedule_store import ScheduleFilter
 from crawlfleet.wire import json_error_location
 from crawlfleet.wire import schedules as wire
-from crawlfleet.wire.tasks import TaskBody, refusal_of
+from crawlfleet.wire.tasks import TaskBody, refusal_from_error
 
-router = APIRouter(prefix=PREFIX, tags=["schedules"])
+routes = RouteTable("schedules", PREFIX)
 
 
 class NewSchedule(wire.ScheduleBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,20 +43,14 @@ class ScheduleChange(wire.ScheduleChange, frozen=True, kw_only=True, forbid_unkn
 
 
 ScheduleChange.__doc__ = wire.ScheduleChange.__doc__
-structs = (NewSchedule, ScheduleChange, ScheduleView, SchedulePageView, AcceptedView)
-
 BodyT = TypeVar("BodyT", wire.ScheduleBody, wire.ScheduleChange)
 
 
-def _takes(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": ref(struct)}}}}
-
-
-@router.post(
+@routes.post(
     "/schedules",
-    status_code=201,
-    openapi_extra=_takes(NewSchedule),
-    responses={201: shows(ScheduleView, "Made.", Location="Where it is.")},
+    ResponseSpec(ScheduleView, "Made.", {"Location": "Where it is."}),
+    status=201,
+    body=NewSchedule,
 )
 async def create(
     request: Request,
@@ -79,7 +74,7 @@ async def create(
     return reply(view, 201, headers)
 
 
-@router.get("/schedules", responses={200: shows(SchedulePageView, "Newest first.")})
+@routes.get("/schedules", ResponseSpec(SchedulePageView, "Newest first."))
 async def list_schedules(
     services: TheServices,
     limit: Limit = PAGE_USUAL,
@@ -95,14 +90,14 @@ async def list_schedules(
     return reply(SchedulePageView([schedule_view(one) for one in found], next_cursor))
 
 
-@router.get("/schedules/{schedule_id}", responses={200: shows(ScheduleView)})
+@routes.get("/schedules/{schedule_id}", ScheduleView)
 async def show(schedule: ScheduleInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """A schedule with its next runs and what became of its last ones."""
     record = await services.schedules.get(schedule)
     return reply(schedule_view(record, await services.schedules.runs(record)))
 
 
-@router.patch("/schedules/{schedule_id}", openapi_extra=_takes(ScheduleChange), responses={200: shows(ScheduleView)})
+@routes.patch("/schedules/{schedule_id}", ScheduleView, body=ScheduleChange)
 async def change(
     schedule: ScheduleInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -117,7 +112,7 @@ async def change(
     return reply(schedule_view(record, await services.schedules.runs(record)))
 
 
-@router.post("/schedules/{schedule_id}:pause", responses={200: shows(ScheduleView)})
+@routes.post("/schedules/{schedule_id}:pause", ScheduleView)
 async def pause(
     schedule: ScheduleInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -127,7 +122,7 @@ async def pause(
     return reply(schedule_view(record))
 
 
-@router.post("/schedules/{schedule_id}:resume", responses={200: shows(ScheduleView)})
+@routes.post("/schedules/{schedule_id}:resume", ScheduleView)
 async def resume(
     schedule: ScheduleInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -137,10 +132,10 @@ async def resume(
     return reply(schedule_view(record))
 
 
-@router.post(
+@routes.post(
     "/schedules/{schedule_id}:run",
-    status_code=201,
-    responses={201: shows(AcceptedView, "Stored.", Location="Where the task is.")},
+    ResponseSpec(AcceptedView, "Stored.", {"Location": "Where the task is."}),
+    status=201,
 )
 async def run(
     schedule: ScheduleInPath,
@@ -169,7 +164,7 @@ async def run(
     return reply(view, 201, headers)
 
 
-@router.delete("/schedules/{schedule_id}", status_code=204, response_class=Response)
+@routes.delete("/schedules/{schedule_id}", status=204)
 async def remove(
     schedule: ScheduleInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -185,10 +180,10 @@ async def _body(request: Request, kind: type[BodyT]) -> tuple[BodyT, Any]:
     if sent.partition(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaType(f"the body must be application/json, not {shown(sent)[: limits.NAME_CHARS]}")
     raw = await request.body()
-    if (complaint := json_error_location.complaint(raw)) is not None:
+    if (complaint := json_error_location.find_decode_error(raw)) is not None:
         raise Malformed(f"the body is not valid JSON: {complaint}")
     try:
         return msgspec.json.decode(raw, type=kind), msgspec.json.decode(raw)
     except msgspec.ValidationError as exc:
-        refusal = refusal_of(exc, kind)
+        refusal = refusal_from_error(exc, kind)
         raise InvalidInput(refusal.detail, field=refusal.field or "body") from exc

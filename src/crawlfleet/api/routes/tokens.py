@@ -6,7 +6,7 @@ import re
 from typing import Annotated, Literal
 
 import msgspec
-from fastapi import APIRouter, Path
+from fastapi import Path
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,7 +15,8 @@ from crawlfleet.api.http.auth import allow, audited
 from crawlfleet.api.http.errors import problem
 from crawlfleet.api.http.idempotency import IdempotencyKey, claim_of
 from crawlfleet.api.http.parameters import Body, Name, Text
-from crawlfleet.api.http.responses import nothing, reply, shows
+from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.tasks import Time
@@ -24,7 +25,7 @@ from crawlfleet.errors import InvalidInput
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.principal import Principal, Role, TokenRecord
 
-router = APIRouter(prefix=PREFIX, tags=["tokens"])
+routes = RouteTable("tokens", PREFIX)
 
 _SPAN = re.compile(r"(\d{1,9})([smhdw])")
 _UNIT_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -70,10 +71,7 @@ class TokenList(msgspec.Struct, frozen=True):
     tokens: list[TokenView]
 
 
-structs = (TokenView, IssuedTokenView, TokenList)
-
-
-@router.post("/tokens", status_code=201, responses={201: shows(IssuedTokenView, "Made.", Location="Where it is.")})
+@routes.post("/tokens", ResponseSpec(IssuedTokenView, "Made.", {"Location": "Where it is."}), status=201)
 async def create(
     request: Request,
     body: TokenBody,
@@ -103,14 +101,14 @@ async def create(
     return reply(_issued(issued), 201, {"Location": f"{PREFIX}/tokens/{made.id}"})
 
 
-@router.get("/tokens", responses={200: shows(TokenList)})
+@routes.get("/tokens", TokenList)
 async def list_tokens(services: TheServices, _: Principal = allow(Role.ADMIN)) -> Response:
     """All of them, newest first, without their secrets."""
     now = services.clock.now()
     return reply(TokenList([_view(record, now) for record in await services.tokens.list_tokens()]))
 
 
-@router.delete("/tokens/{token_id}", status_code=204)
+@routes.delete("/tokens/{token_id}", status=204)
 async def revoke(
     request: Request, token_id: TokenInPath, services: TheServices, principal: Principal = allow(Role.ADMIN)
 ) -> Response:
@@ -120,7 +118,7 @@ async def revoke(
     return nothing()
 
 
-@router.post("/tokens/{token_id}:rotate", responses={200: shows(IssuedTokenView)})
+@routes.post("/tokens/{token_id}:rotate", IssuedTokenView)
 async def rotate(
     request: Request, token_id: TokenInPath, services: TheServices, principal: Principal = allow(Role.ADMIN)
 ) -> Response:

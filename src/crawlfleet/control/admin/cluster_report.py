@@ -80,13 +80,17 @@ async def cluster_reports(store: PlacementStore, configure: Configure, only: str
     """Return the reports by name; of one cluster when it is named. A cluster that only nodes name is included."""
     await configure.refresh()
     nodes = [
-        configure.with_effective_slots(node) for node in await store.nodes() if only in (None, node.description.cluster)
+        configure.with_effective_slots(node)
+        for node in await store.load_nodes()
+        if only in (None, node.description.cluster)
     ]
-    clusters = {cluster.name: cluster for cluster in await store.clusters() if only in (None, cluster.name)}
+    clusters = {cluster.name: cluster for cluster in await store.list_clusters() if only in (None, cluster.name)}
     for node in nodes:
         clusters.setdefault(node.description.cluster, Cluster(node.description.cluster))
-    held = await store.held([node.id for node in nodes])
-    lanes = {lane.id: lane for lane in await store.lanes(sorted({row.lane for rows in held.values() for row in rows}))}
+    held = await store.held_tasks([node.id for node in nodes])
+    lanes = {
+        lane.id: lane for lane in await store.load_lanes(sorted({row.lane for rows in held.values() for row in rows}))
+    }
     reports = []
     for name in sorted(clusters):
         members = sorted(

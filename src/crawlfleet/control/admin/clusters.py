@@ -30,7 +30,7 @@ class Clusters:
     async def change_cluster(self, name: str, change: Callable[[Cluster], Cluster]) -> None:
         """Change a cluster. `change` receives the cluster as it is, or one without settings if there is none of the
         name."""
-        clusters = {cluster.name: cluster for cluster in await self._store.clusters()}
+        clusters = {cluster.name: cluster for cluster in await self._store.list_clusters()}
         await self._store.put_cluster(change(clusters.get(name, Cluster(name))), self._clock.now())
         await self._wake_leader()
 

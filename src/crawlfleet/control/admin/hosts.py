@@ -99,7 +99,7 @@ class Hosts:
         host = await self._find_host(name)
         if not backoff_after_quiet(host.backoff, self._clock.now()).level:
             return False
-        await self._store.note_hosts([HostNote(host.name, HostNoteKind.FORGIVE)])
+        await self._store.add_host_notes([HostNote(host.name, HostNoteKind.FORGIVE)])
         await self._broker.signals.send_signals([GRANTS])
         return True
 
@@ -108,7 +108,7 @@ class Hosts:
             host_name = target_host(name)
         except ValueError as exc:
             raise NotFound(f"no host: {exc}") from exc
-        host = (await self._store.hosts([host_name])).get(host_name)
+        host = (await self._store.load_hosts([host_name])).get(host_name)
         if host is None and await self._store.host_total(host_name) is not None:
             # The host was requested only for a short time, between two passes of the leader.
             return Host(host_name)
@@ -117,8 +117,7 @@ class Hosts:
         return host
 
     async def _load_default_limits(self) -> HostLimits:
-        values = (await self._configure.load_effective_config(DEFAULT_CLUSTER)).values
-        return HostLimits(values["host_rate"], values["host_concurrency"], values["host_delay_s"])
+        return (await self._configure.load_effective_config(DEFAULT_CLUSTER)).settings.host_limits
 
     def _make_report(self, host: Host, defaults: HostLimits) -> HostReport:
         now = self._clock.now()

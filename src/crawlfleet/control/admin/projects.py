@@ -20,7 +20,7 @@ from crawlfleet.model.project import Project, Use
 from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.project_store import ProjectStore, ProjectUse
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 FRESH_S = 1.0
 _NOTHING = ProjectUse(0, Use())
@@ -60,16 +60,16 @@ class Projects:
 
     async def reset_project(self, name: str) -> None:
         """Reset the project to the defaults. Raises NotFound when it was never described."""
-        if unstorable(name) or not await self._store.drop_project(name, self._clock.now()):
+        if storage_problem(name) or not await self._store.drop_project(name, self._clock.now()):
             raise NotFound(f"nobody described project {name!r}")
         await self._notify_leader()
 
     async def get_report(self, name: str) -> ProjectReport:
         """Return the report on a project. Raises NotFound for one that was never described and that has no open
         tasks."""
-        if unstorable(name):
+        if storage_problem(name):
             raise NotFound("no project of this name")
-        project, uses = await self._store.project(name), await self._store.project_uses([name])
+        project, uses = await self._store.load_project(name), await self._store.project_uses([name])
         use = uses[name]
         if not project.version and not use.waiting and not use.held.running:
             raise NotFound(f"nobody described project {name!r}, and it has no open tasks")
@@ -80,7 +80,7 @@ class Projects:
     async def list_reports(self) -> list[ProjectReport]:
         """Return the reports on the described projects and on those that have open tasks, by name. Tasks without a
         project belong to none."""
-        described = {project.name: project for project in await self._store.projects()}
+        described = {project.name: project for project in await self._store.list_projects()}
         uses = await self._store.project_uses()
         day = day_of(self._clock.now())
         metered = [name for name, project in described.items() if project.quotas.limits_days]
@@ -100,7 +100,9 @@ class Projects:
 
     async def _read_limited_projects(self) -> None:
         now_mono, changes = self._clock.monotonic(), self._changes
-        self._limited = frozenset(project.name for project in await self._store.projects() if project.limits_submits)
+        self._limited = frozenset(
+            project.name for project in await self._store.list_projects() if project.limits_submits
+        )
         # This read may have missed a change that was made here meanwhile.
         self._read_at = now_mono if changes == self._changes else None
 

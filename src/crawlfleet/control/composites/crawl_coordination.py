@@ -73,7 +73,7 @@ class Exchange:
 
     async def _ask(self, asking: Asking) -> Exchanged:
         is_known = is_storable(asking.task, asking.execution)
-        answer = await self._store.exchange(asking, self._clock.now()) if is_known else Exchanged(0, "stale")
+        answer = await self._store.exchange_batches(asking, self._clock.now()) if is_known else Exchanged(0, "stale")
         what = f"{execution_text(asking.execution)} of {task_text(asking.task)}"
         if answer.state == "stale":
             raise StaleExecution(f"{what} is not a live execution of this node, or the chunk is not its own")

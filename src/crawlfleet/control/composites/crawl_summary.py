@@ -57,7 +57,7 @@ class CrawlSummaries:
         """Yield the results of the executors, for the members that completed."""
         at, window = 0, _WINDOW
         while window == _WINDOW:
-            members = await self._store.members(group, TaskId(at), _WINDOW)
+            members = await self._store.list_members(group, TaskId(at), _WINDOW)
             for member in members:
                 if member.result is not None:
                     yield member.result

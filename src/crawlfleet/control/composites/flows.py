@@ -109,7 +109,7 @@ class Flows:
         return applied
 
     async def _change(self, tasks: Sequence[TaskId], reason: str) -> Applied:
-        applied = await self._store.change(tasks, task_state_machine.cancel_task(reason), self._clock.now())
+        applied = await self._store.change_tasks(tasks, task_state_machine.cancel_task(reason), self._clock.now())
         await publish_hints(self._broker, applied)
         return applied
 
@@ -131,7 +131,7 @@ class Flows:
             raise Conflict(f"{counts.open} tasks of {group_text(flow)} have not ended: cancel it first")
         gone: list[TaskId] = []
         while members := await self._store.walk_members(flow, 0, _MEMBERS):
-            applied = await self._store.drop([task for task, _ in members], self._clock.now())
+            applied = await self._store.drop_tasks([task for task, _ in members], self._clock.now())
             gone += applied.after
             if applied.refused:
                 raise Conflict(f"a task of {group_text(group.id)} was opened again meanwhile")
@@ -139,7 +139,7 @@ class Flows:
         return gone
 
     async def _known(self, flow: GroupId) -> Group:
-        group = (await self._store.groups([flow])).get(flow)
+        group = (await self._store.load_groups([flow])).get(flow)
         if group is None or group.kind is not GroupKind.FLOW:
             raise NotFound(f"no flow {group_text(flow)}")
         return group

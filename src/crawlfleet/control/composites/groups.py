@@ -133,7 +133,7 @@ class Groups:
         return await self._submit.submit(members, is_atomic=True, scope=scope, key=key, group=new)
 
     async def known(self, group: GroupId) -> Group:
-        found = (await self._store.groups([group])).get(group)
+        found = (await self._store.load_groups([group])).get(group)
         if found is None:
             raise NotFound(f"no group {group_text(group)}")
         return found
@@ -150,7 +150,7 @@ class Groups:
         counts = (await self._store.group_counts([group]))[group]
         is_clean = not counts.failed and not counts.timeout
         failures = [] if is_clean else await self._store.member_failures(group, FAILURES_SHOWN)
-        crawls = await self._store.crawls([group]) if known.kind is GroupKind.CRAWL else {}
+        crawls = await self._store.crawl_states([group]) if known.kind is GroupKind.CRAWL else {}
         return self._progress(known, counts, failures, crawls.get(group))
 
     async def page(
@@ -160,7 +160,7 @@ class Groups:
         found = await self._store.list_groups(limit, before, project, kind)
         counts = await self._store.group_counts([group.id for group in found])
         wanted = [group.id for group in found if group.kind is GroupKind.CRAWL]
-        crawls = await self._store.crawls(wanted) if wanted else {}
+        crawls = await self._store.crawl_states(wanted) if wanted else {}
         return [self._progress(group, counts[group.id], (), crawls.get(group.id)) for group in found]
 
     def _progress(
@@ -197,7 +197,7 @@ class Groups:
             raise GroupOpen(f"{group_text(group)} has members that have not ended")
         if found:
             tasks = [task for task, _ in found]
-            await self._store.drop(tasks, self._clock.now())
+            await self._store.drop_tasks(tasks, self._clock.now())
             return False
         return await self._store.remove_group(group)
 

@@ -18,7 +18,7 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.composite_store import ProductBatch, ProductFilter
 from crawlfleet.ports.record_page import RecordPage
 from crawlfleet.ports.store import CompositeStore
-from crawlfleet.wire.products import ANSWER_PRODUCTS, ProductsUp, ReportUp, UnseenUp, product_in
+from crawlfleet.wire.products import ANSWER_PRODUCTS, ProductsUp, ReportUp, UnseenUp, product_from_body
 
 _KINDS = {kind.word: kind for kind in (ChangeKind.NEW, ChangeKind.CHANGED, ChangeKind.GONE)}
 
@@ -34,7 +34,7 @@ class Products:
         products = []
         for at, body in enumerate(up.products):
             try:
-                products.append(product_in(body))
+                products.append(product_from_body(body))
             except ValueError as exc:
                 field, _, detail = str(exc).partition(": ")
                 raise InvalidInput(detail, field=f"products[{at}].{field}") from exc
@@ -58,21 +58,21 @@ class Products:
         return counts, await self._store.synced_products(project, up.shop, up.since, kind, up.after, ANSWER_PRODUCTS)
 
     async def page(self, where: ProductFilter, limit: int, after: ProductKey | None) -> RecordPage[ProductRecord]:
-        return await self._store.products(where, limit, after)
+        return await self._store.list_products(where, limit, after)
 
     async def show(self, key: ProductKey) -> tuple[ProductRecord, list[ProductChange]]:
-        found = await self._store.product(key)
+        found = await self._store.find_product(key)
         if found is None:
             raise NotFound(f"no product {product_text(key)}")
         return found, await self._store.product_changes(key)
 
     async def _project(self, speaker: Speaker) -> str:
         """Return the project of the execution, whose products it may query."""
-        rows = await self._store.live([speaker.task]) if is_storable(speaker.task, speaker.execution) else {}
+        rows = await self._store.live_tasks([speaker.task]) if is_storable(speaker.task, speaker.execution) else {}
         row = rows.get(speaker.task)
         if row is None or (row.node, row.execution) != (speaker.node, speaker.execution):
             raise _stale(speaker)
-        record = (await self._store.tasks([speaker.task])).get(speaker.task)
+        record = (await self._store.load_tasks([speaker.task])).get(speaker.task)
         if record is None:
             raise _stale(speaker)
         return record.project

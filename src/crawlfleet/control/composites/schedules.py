@@ -23,9 +23,9 @@ from crawlfleet.ports.record_page import RecordPage
 from crawlfleet.ports.schedule_store import HandRun, RunAnswer, ScheduleAnswer, ScheduleFilter, ScheduleStore
 from crawlfleet.ports.task_store import Claim, TaskReadStore
 from crawlfleet.scheduling.schedules import ticks as times
-from crawlfleet.wire.schedules import KINDS, ScheduleBody, ScheduleChange, change_fields, changed
-from crawlfleet.wire.schema_errors import shortened
-from crawlfleet.wire.tasks import TaskBody, read_task, unstorable
+from crawlfleet.wire.schedules import KINDS, ScheduleBody, ScheduleChange, apply_change, change_fields
+from crawlfleet.wire.schema_errors import shorten_text
+from crawlfleet.wire.tasks import TaskBody, read_task, storage_problem
 
 LAST_RUNS = 20
 NEXT_RUNS = 5
@@ -105,7 +105,7 @@ class Schedules:
         return answer
 
     async def get(self, schedule: ScheduleId) -> Schedule:
-        record = await self._store.schedule(schedule)
+        record = await self._store.find_schedule(schedule)
         if record is None:
             raise NotFound(f"no schedule {schedule_text(schedule)}")
         return record
@@ -114,8 +114,8 @@ class Schedules:
         return await self._store.list_schedules(where, limit, before)
 
     async def runs(self, schedule: Schedule, limit: int = LAST_RUNS) -> Runs:
-        last = await self._store.ticks(schedule.id, limit)
-        tasks = await self._store.tasks([tick.task for tick in last if tick.task is not None])
+        last = await self._store.list_ticks(schedule.id, limit)
+        tasks = await self._store.load_tasks([tick.task for tick in last if tick.task is not None])
         return Runs(times.next_runs(schedule, self._clock.now(), NEXT_RUNS), last, tasks)
 
     async def _write(self, schedule: ScheduleId, change: Callable[[Schedule], Schedule], now: Instant) -> Schedule:
@@ -170,7 +170,7 @@ def _new(number: ScheduleId, body: ScheduleBody, task: TaskBody, by: str, now: I
 
 
 def _changed(have: Schedule, change: ScheduleChange, task: TaskBody | None, now: Instant) -> Schedule:
-    body = changed(body_of(have), change)
+    body = apply_change(body_of(have), change)
     want = replace(
         have, name=_name(body.name), catch_up=CatchUp.of_word(body.catch_up), overlap=Overlap.of_word(body.overlap)
     )
@@ -247,11 +247,11 @@ def _instant(text: str | None, field: str) -> Instant | None:
     try:
         return -(-instants.from_text(text) // _SECOND_MS) * _SECOND_MS
     except (ValueError, OverflowError) as exc:
-        raise InvalidInput(shortened(str(exc)), field=field) from exc
+        raise InvalidInput(shorten_text(str(exc)), field=field) from exc
 
 
 def _name(name: str | None) -> str | None:
-    if name is not None and (complaint := unstorable(name)):
+    if name is not None and (complaint := storage_problem(name)):
         raise InvalidInput(complaint, field="name")
     return name
 

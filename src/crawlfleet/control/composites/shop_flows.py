@@ -25,7 +25,7 @@ from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.built_in_types import ShopTypes
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.task_store import Accepted, Applied, Claim, TaskReadStore
-from crawlfleet.wire.tasks import TaskBody, unstorable
+from crawlfleet.wire.tasks import TaskBody, storage_problem
 
 BATCHES_MAX = 500
 _LAST_ONLY = frozenset({"children", "steps"})
@@ -109,11 +109,11 @@ class ShopFlows:
         return applied
 
     async def _flows_of_last_steps(self, tasks: Sequence[TaskId]) -> dict[TaskId, GroupId]:
-        records = await self._store.tasks(tasks, with_parameters=False)
+        records = await self._store.load_tasks(tasks, with_parameters=False)
         steps = [task for task, one in records.items() if one.group is not None and one.task_type in self._makers]
         flows: dict[TaskId, GroupId] = {}
         for start in range(0, len(steps), WHOLE_AT_ONCE):
-            whole = await self._store.tasks(steps[start : start + WHOLE_AT_ONCE])
+            whole = await self._store.load_tasks(steps[start : start + WHOLE_AT_ONCE])
             flows.update(
                 {task: one.group for task, one in whole.items() if one.group is not None and self._is_last(one)}
             )
@@ -184,7 +184,7 @@ class ShopFlows:
 
 
 def _claim(scope: str, key: str, body: TaskBody, now: Instant) -> Claim:
-    if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARS or unstorable(key):
+    if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARS or storage_problem(key):
         raise InvalidInput(f"1 to {limits.IDEMPOTENCY_KEY_CHARS} characters, no NUL", field="Idempotency-Key")
     digest = blake2b(b"flow" + msgspec.json.encode(body), digest_size=16).digest()
     return Claim(scope, key, digest, now + limits.IDEMPOTENCY_KEEP_MS)

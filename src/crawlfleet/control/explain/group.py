@@ -33,11 +33,11 @@ class WhyGroup:
         self._why = why
 
     async def why(self, group: GroupId) -> explain.Explanation:
-        if group not in await self._store.groups([group]):
+        if group not in await self._store.load_groups([group]):
             raise NotFound(f"no group {group_text(group)}")
         counts = (await self._store.group_counts([group]))[group]
         members, waits = [], []
-        records = await self._store.tasks(await self._open(group) if counts.open else [])
+        records = await self._store.load_tasks(await self._open(group) if counts.open else [])
         now = self._clock.now()
         for task, record in records.items():
             said = await self._why(task)

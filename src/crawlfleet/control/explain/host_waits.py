@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from crawlfleet.control.admin.cluster_config import Configure
-from crawlfleet.model.host import Host, HostLimits, target_host
+from crawlfleet.model.host import Host, target_host
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.status import TaskStatus
@@ -34,17 +34,16 @@ class AwaitedHosts:
     async def of(self, task: TaskRecord, now: Instant) -> list[HostWait]:
         if task.status is not TaskStatus.PROCESSING or task.node is None:
             return []
-        granted = (await self._store.granted([task.node])).get(task.node)
+        granted = (await self._store.load_grants([task.node])).get(task.node)
         wanted = {share.host: share for share, _ in granted.shares if share.wanted} if granted else {}
         names = sorted(wanted.keys() & set(_hosts(task.parameters))) if wanted else []
         if not names:
             return []
-        known, uses = await self._store.hosts(names), []
-        values = self._configure.cached_config(DEFAULT_CLUSTER).values
-        usual = HostLimits(values["host_rate"], values["host_concurrency"], values["host_delay_s"])
+        known, uses = await self._store.load_hosts(names), []
+        defaults = self._configure.cached_config(DEFAULT_CLUSTER).settings.host_limits
         for name in names[: 4 * NAMED_MOST]:
             host = known.get(name, Host(name))
-            budget = effective_budget(host.limits, usual, host.crawl_delay_ms / 1000, host.backoff.level)
+            budget = effective_budget(host.limits, defaults, host.crawl_delay_ms / 1000, host.backoff.level)
             sharing = {share.node for share in await self._store.host_shares(name) if share.wanted}
             uses.append(HostDemand(wanted[name], host.backoff, budget, len(sharing), host.recent_milli / 1000))
         return host_waits(uses, now)[:NAMED_MOST]

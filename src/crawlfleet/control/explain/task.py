@@ -62,29 +62,29 @@ class Why:
         self._groups = WhyGroup(store=store, clock=clock, hosts=self._hosts, why=self.why)
 
     async def why(self, task: TaskId) -> explain.Explanation:
-        record = (await self._store.tasks([task])).get(task)
+        record = (await self._store.load_tasks([task])).get(task)
         if record is None:
             raise NotFound(f"no task {task_text(task)}")
         if record.group is not None and (place := await self._store.place_in_flow(task)) is not None:
             found = flow.explain_step(record, place)
             if found is not None:
                 return found
-        if record.status is TaskStatus.WAITING and (parking := (await self._store.parkings([task])).get(task)):
+        if record.status is TaskStatus.WAITING and (parking := (await self._store.parked_tasks([task])).get(task)):
             short = await self._short(record.project) if parking.cause is ParkCause.DAILY_QUOTA else None
             found = parked.explain_parked(record, parking, self._clock.now(), short)
             if found is not None:
                 return found
         if record.status is TaskStatus.RETRYING:
             record = replace(record, reason=await self._last_failure(task))
-        (lane,) = await self._store.lanes([record.lane])
+        (lane,) = await self._store.load_lanes([record.lane])
         nodes, now = await node_states(self._store, self._configure), self._clock.now()
         is_pending = record.status is TaskStatus.PENDING
-        preempted = (await self._store.preempted([task])).get(task) if lane.requirement.preemptible else None
+        preempted = (await self._store.task_preemptions([task])).get(task) if lane.requirement.preemptible else None
         return explain.explain_task(
             record,
             lane,
             is_queue_paused=lane.queue in await self._store.paused_queues(),
-            parents=await self._store.parents(task),
+            parents=await self._store.awaited_parents(task),
             nodes=nodes,
             now=now,
             overcommit=self._overcommit,
@@ -92,7 +92,7 @@ class Why:
             placement_reason=await self._choice(record, lane.requirement, nodes, now)
             if record.status.is_held
             else None,
-            stopping=[one.node for one in await self._store.stopping(task)] if is_pending else (),
+            stopping=[one.node for one in await self._store.stopping_executions(task)] if is_pending else (),
             hosts=await self._hosts.of(record, now),
             preempted=None if preempted is None else explain.PreemptionHistory(preempted.times, preempted.waiter),
         )
@@ -102,15 +102,15 @@ class Why:
 
     @property
     def _overcommit(self) -> float:
-        return float(self._configure.cached_config(DEFAULT_CLUSTER).values["overcommit"])
+        return float(self._configure.cached_config(DEFAULT_CLUSTER).settings.overcommit)
 
     async def _short(self, project: str) -> DailyQuotaViolation | None:
         day = day_of(self._clock.now())
-        described, used = await self._store.project(project), await self._store.day_uses([project], day)
+        described, used = await self._store.load_project(project), await self._store.day_uses([project], day)
         return short_quota(described, used[project], day)
 
     async def _full_quota(self, lane: Lane) -> QuotaViolation | DailyQuotaViolation | None:
-        project = await self._store.project(lane.project)
+        project = await self._store.load_project(lane.project)
         spent = (await exhausted_daily_quotas(self._store, [project], self._clock.now())).get(project.name)
         if not project.quotas.limits_running and spent is None:
             return None
@@ -122,7 +122,7 @@ class Why:
     ) -> PlacementReason | None:
         """Return the reasons for the node that has the task, by the present state of the nodes."""
         cluster = requirement.cluster or DEFAULT_CLUSTER
-        name = requirement.strategy or self._configure.cached_config(cluster).values["strategy"]
+        name = requirement.strategy or self._configure.cached_config(cluster).settings.strategy
         make = self._advice.strategies.factories.get(name)
         state = next((state for state in nodes if state.node.id == task.node), None)
         if make is None or state is None:
@@ -132,10 +132,10 @@ class Why:
         ask = Ask(requirement, task.project, self._overcommit)
         others = [one for one in nodes if one is state or is_suitable(one, ask)]
         chosen = placement_reason(name, make(Candidates(requirement, others, self._rng, 0, knowledge)), state)
-        live = await self._store.live([task.id]) if requirement.resources else {}
+        live = await self._store.live_tasks([task.id]) if requirement.resources else {}
         given = await self._allocate.allocate_tasks(state.node.id, list(live.values()))
         return replace(chosen, allocation=given.get(task.id, {}))
 
     async def _last_failure(self, task: TaskId) -> str | None:
-        failures = [one.failure.message for one in await self._store.executions(task) if one.failure is not None]
+        failures = [one.failure.message for one in await self._store.task_executions(task) if one.failure is not None]
         return failures[-1] if failures else None

@@ -188,7 +188,7 @@ class ClusterView:
         configure, ledger = self._configure, self._ledger
         self.nodes = [configure.with_effective_slots(node) for node in nodes]
         self._clusters = {cluster.name: cluster for cluster in clusters}
-        self.default_strategy = configure.cached_config(DEFAULT_CLUSTER).values["strategy"]
+        self.default_strategy = configure.cached_config(DEFAULT_CLUSTER).settings.strategy
         self._resolved = {}
         ledger.pop_changes()
         now_mono = self._clock.monotonic()
@@ -199,7 +199,7 @@ class ClusterView:
             rng=self._rng,
             default_strategy=self.default_strategy,
             cursors=self._cursors,
-            overcommit=configure.cached_config(DEFAULT_CLUSTER).values["overcommit"],
+            overcommit=configure.cached_config(DEFAULT_CLUSTER).settings.overcommit,
             strategies=self._strategies.factories,
         )
 
@@ -250,7 +250,7 @@ class ClusterView:
     async def _load_lanes(self, lanes: Iterable[LaneId]) -> None:
         unknown = [lane for lane in lanes if lane not in self._lanes]
         if unknown:
-            self._lanes.update((lane.id, lane) for lane in await self._store.lanes(unknown))
+            self._lanes.update((lane.id, lane) for lane in await self._store.load_lanes(unknown))
 
     # -- rounds
 
@@ -309,7 +309,7 @@ class ClusterView:
     def _resolve_strategy(self, requirement: Requirement) -> Requirement:
         if requirement.strategy is not None or requirement.cluster is None:
             return requirement
-        strategy = self._configure.cached_config(requirement.cluster).values["strategy"]
+        strategy = self._configure.cached_config(requirement.cluster).settings.strategy
         return requirement if strategy == self.default_strategy else replace(requirement, strategy=strategy)
 
 

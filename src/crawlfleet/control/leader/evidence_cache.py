@@ -43,7 +43,7 @@ class EvidenceCache:
 
     async def for_task(self, requirement: Requirement, now: Instant) -> Knowledge:
         """The knowledge for an explanation of one task, on any master: from the store."""
-        rows = await self._store.evidence(requirement.subjects)
+        rows = await self._store.load_evidence(requirement.subjects)
         return Knowledge(now, Evidence(_by_subject(requirement.subjects, rows)), self.current_regions())
 
     def apply_folded(self, rows: Sequence[EvidenceRow], term: int) -> None:
@@ -55,7 +55,7 @@ class EvidenceCache:
                 self._rows[row.subject][row.node] = row.address, row.record
 
     def current_regions(self) -> Regions:
-        configured = self._configure.cached_config(DEFAULT_CLUSTER).values["regions"]
+        configured = self._configure.cached_config(DEFAULT_CLUSTER).settings.regions
         if configured is not self._regions_config:
             self._regions_config = configured
             places = {
@@ -67,7 +67,7 @@ class EvidenceCache:
 
     async def _load_subjects(self, subjects: Sequence[Subject]) -> None:
         folds = self._folds
-        rows = await self._store.evidence(subjects)
+        rows = await self._store.load_evidence(subjects)
         if folds != self._folds:
             # Rows may have changed after they were read: the next pass reads them again.
             return

@@ -37,11 +37,11 @@ def node_state(
 
 async def node_states(store: PlacementStore, configure: Configure) -> list[NodeState]:
     await configure.refresh()
-    nodes = [configure.with_effective_slots(node) for node in await store.nodes()]
-    clusters = {cluster.name: cluster for cluster in await store.clusters()}
-    held = await store.held([node.id for node in nodes])
+    nodes = [configure.with_effective_slots(node) for node in await store.load_nodes()]
+    clusters = {cluster.name: cluster for cluster in await store.list_clusters()}
+    held = await store.held_tasks([node.id for node in nodes])
     rows = [row for tasks in held.values() for row in tasks]
-    lanes = {lane.id: lane for lane in await store.lanes(sorted({row.lane for row in rows}))}
+    lanes = {lane.id: lane for lane in await store.load_lanes(sorted({row.lane for row in rows}))}
     ledger = SlotLedger()
     for row in rows:
         ledger.hold_one(row.node, row.execution, lanes[row.lane].requirement, now_mono=0.0)

@@ -28,9 +28,9 @@ log = structlog.get_logger()
 
 
 class _QueueStore(Protocol):
-    async def queues(self) -> list[Queue]: ...
+    async def list_queues(self) -> list[Queue]: ...
 
-    async def lanes(self, ids: Sequence[LaneId]) -> list[Lane]: ...
+    async def load_lanes(self, ids: Sequence[LaneId]) -> list[Lane]: ...
 
 
 class QueueOrders:
@@ -58,14 +58,14 @@ class QueueOrders:
                 await self._refresh_queues()
             if not self._lifo:
                 return set()
-            return {lane.id for lane in await self._store.lanes(lanes) if lane.queue in self._lifo}
+            return {lane.id for lane in await self._store.load_lanes(lanes) if lane.queue in self._lifo}
         except Unavailable as exc:
             # The offer is a hint, after a commit that stands: it may go out in the wrong order.
             log.debug("order_unknown", error=repr(exc))
             return set()
 
     async def _read_queues(self) -> None:
-        self.update_queues(await self._store.queues())
+        self.update_queues(await self._store.list_queues())
 
 
 class OrderedReadyIndex:

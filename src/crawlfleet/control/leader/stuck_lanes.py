@@ -48,7 +48,7 @@ class StuckLaneReporter:
                 "waited_s": tracker.waited_s(lane.id, now_mono),
             }
         if reports:
-            await self._store.record(
+            await self._store.record_events(
                 [EventBatch(Kind.TASKS_STUCK, shared=shared) for shared in reports.values()], now, term
             )
             for lane_id in reports:

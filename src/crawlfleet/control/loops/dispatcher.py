@@ -149,10 +149,10 @@ class Dispatcher(LeaderLoop):
         self._recent_placements.clear()
         self.view.reset()
         await self._broker.freed_slots.pop_slots()
-        nodes = await self._store.nodes()
-        held = await self._store.held([node.id for node in nodes])
+        nodes = await self._store.load_nodes()
+        held = await self._store.held_tasks([node.id for node in nodes])
         rows = [row for tasks in held.values() for row in tasks]
-        lanes = {lane.id: lane for lane in await self._store.lanes(sorted({row.lane for row in rows}))}
+        lanes = {lane.id: lane for lane in await self._store.load_lanes(sorted({row.lane for row in rows}))}
         now_mono = self._clock.monotonic()
         for row in rows:
             lane = lanes[row.lane]
@@ -252,12 +252,14 @@ class Dispatcher(LeaderLoop):
 
     async def _assign(self, batch: list[Assignment], term: int, now: Instant) -> Applied:
         try:
-            return await self._store.assign(batch, term, now, self.view.project_fences({item.lane for item in batch}))
+            return await self._store.assign_tasks(
+                batch, term, now, self.view.project_fences({item.lane for item in batch})
+            )
         except OutcomeUnknown:
             # It may have been committed. If that cannot be read now, the ledger lacks it: begin from the store then.
             self._term = None
             # Tasks that carry our execution were committed, the rest was not.
-            live = await self._store.live([item.task for item in batch])
+            live = await self._store.live_tasks([item.task for item in batch])
             applied = Applied()
             for item in batch:
                 row = live.get(item.task)
@@ -292,11 +294,11 @@ class Dispatcher(LeaderLoop):
                 events.append(EventBatch(Kind.NODE_UNAVAILABLE, shared=shared))
         self._blocked = set(blocked)
         if events:
-            await self._store.record(events, now, term)
+            await self._store.record_events(events, now, term)
 
     async def _report_strategies(self, term: int, now: Instant) -> None:
         if events := self._strategies.pending_events:
-            await self._store.record(events, now, term)
+            await self._store.record_events(events, now, term)
             self._strategies.drop_events(len(events))
 
 

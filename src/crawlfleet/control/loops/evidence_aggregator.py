@@ -58,7 +58,7 @@ class EvidenceAggregator(LeaderLoop):
             return []
         hosts = await self._hosts(list(features))
         relevant = [run for run in relevant if run.task in features]
-        nodes = await self._store.nodes(sorted({run.node for run in relevant}))
+        nodes = await self._store.load_nodes(sorted({run.node for run in relevant}))
         addresses = {node.id: node.description.address for node in nodes}
         return [
             EvidenceRow(run.node, subject, addresses.get(run.node, ""), _record(run))
@@ -69,13 +69,13 @@ class EvidenceAggregator(LeaderLoop):
     async def _hosts(self, tasks: Sequence[TaskId]) -> dict[TaskId, str | None]:
         hosts: dict[TaskId, str | None] = {}
         for start in range(0, len(tasks), TASKS_PER_READ):
-            parameters = await self._store.parameters(tasks[start : start + TASKS_PER_READ])
+            parameters = await self._store.task_parameters(tasks[start : start + TASKS_PER_READ])
             hosts.update({task: host_in(raw) for task, raw in parameters.items()})
         return hosts
 
     async def _features(self, runs: Sequence[EndedRun]) -> dict[TaskId, dict[str, Any]]:
         """The content features of tasks that name some, or are placed by them."""
-        contents = await self._store.contents(sorted({run.task for run in runs}))
+        contents = await self._store.task_contents(sorted({run.task for run in runs}))
         by_task = {
             task: (content.requirement.subjects, features_in(content.spec)) for task, content in contents.items()
         }

@@ -19,7 +19,7 @@ from crawlfleet.control.leader.grant_ledger import GrantLedger
 from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop, log
 from crawlfleet.model.evidence import EvidenceRow, Record
-from crawlfleet.model.host import HostLimits, HostNoteKind
+from crawlfleet.model.host import HostNoteKind
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.ports.broker import GRANTS, Broker, node_topic
@@ -79,7 +79,7 @@ class Granter(LeaderLoop):
         if term != self._term:
             shares = await self._store.all_shares()
             names = {share.host for share in shares}
-            self._ledger.load_shares(shares, await self._store.hosts(sorted(names)) if names else {}, now_mono)
+            self._ledger.load_shares(shares, await self._store.load_hosts(sorted(names)) if names else {}, now_mono)
         # Until the commit is known to have been made, the ledger may differ from the store.
         self._term = None
         change = await self._decide_change(now, now_mono)
@@ -98,10 +98,9 @@ class Granter(LeaderLoop):
         if not (reports.sessions or reports.notes or len(self._ledger)):
             return change
         await self._configure.refresh()
-        values = self._configure.cached_config(DEFAULT_CLUSTER).values
-        self._ledger.set_defaults(HostLimits(values["host_rate"], values["host_concurrency"], values["host_delay_s"]))
+        self._ledger.set_defaults(self._configure.cached_config(DEFAULT_CLUSTER).settings.host_limits)
         if names := self._ledger.unknown_hosts(reports.sessions, reports.notes):
-            self._ledger.load_hosts(names, await self._store.hosts(sorted(names)), now_mono)
+            self._ledger.load_hosts(names, await self._store.load_hosts(sorted(names)), now_mono)
         self._ledger.apply_session_reports(reports.sessions, now_mono)
         self._ledger.apply_host_notes(reports.notes, now, change)
         change.evidence += await self._block_evidence(reports.notes, now)
@@ -118,7 +117,7 @@ class Granter(LeaderLoop):
         blocks = [(note.node, url_host(f"//{note.host}")) for note in notes if note.kind is HostNoteKind.BLOCKED]
         if not blocks:
             return []
-        nodes = await self._store.nodes(sorted({node for node, _ in blocks if node is not None}))
+        nodes = await self._store.load_nodes(sorted({node for node, _ in blocks if node is not None}))
         addresses = {node.id: node.description.address for node in nodes}
         block = Record(blocked=1.0, at=now, last_blocked_at=now)
         return [

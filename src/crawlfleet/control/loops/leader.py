@@ -48,7 +48,7 @@ class Leader(Loop):
     async def _renew_term(self, term: int) -> None:
         now_mono = self._clock.monotonic()
         try:
-            is_ours = await self._store.beat(term)
+            is_ours = await self._store.record_beat(term)
         except Unavailable:
             if self._clock.monotonic() - self._beat_at >= SILENCE_S:
                 self._step_down(term, "the store did not take a beat")
@@ -64,12 +64,12 @@ class Leader(Loop):
         self._last_row = None
 
     async def _watch_leader(self, now: Instant) -> None:
-        row = await self._store.leader()
+        row = await self._store.read_leader()
         now_mono = self._clock.monotonic()
         if row.holder == self._holder:
             # Our campaign was committed though its answer was lost, or we stepped down and no other master followed:
             # the term is ours once the store accepts a beat.
-            if await self._store.beat(row.term):
+            if await self._store.record_beat(row.term):
                 self._start_term(row.term)
             return
         if row != self._last_row:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.control.admin.cluster_config import HEALTH_PREFIX, Configure
+from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop
 from crawlfleet.model.ids import NodeId
@@ -17,7 +17,7 @@ from crawlfleet.model.status import Health, NodeStatus
 from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import HealthChange, NodeStore
-from crawlfleet.scheduling.nodes.health import HealthState, Thresholds, next_health, stored_health
+from crawlfleet.scheduling.nodes.health import HealthState, next_health, stored_health
 from crawlfleet.scheduling.nodes.node_faults import HostReach, NodeFaults, ProcessFaults, SilenceDetector
 
 SAMPLE_S = 60.0
@@ -54,7 +54,7 @@ class NodeWatcher(LeaderLoop):
         await self._configure.refresh()
         nodes = [
             node
-            for node in await self._store.nodes()
+            for node in await self._store.load_nodes()
             if node.status in _WATCHED and node.is_session_open and node.measurement
         ]
         before = self._remembered_states(nodes)
@@ -63,7 +63,7 @@ class NodeWatcher(LeaderLoop):
         changes = []
         for node in nodes:
             assert node.measurement is not None
-            thresholds = health_thresholds(self._configure.cached_config(node.description.cluster).values)
+            thresholds = self._configure.cached_config(node.description.cluster).settings.health_thresholds()
             state = next_health(before[node.id], node.measurement, now_mono, thresholds, faults[node.id])
             states[node.id] = state
             if state.status is not node.health or _summary(state.details) != _summary(node.health_details):
@@ -76,7 +76,7 @@ class NodeWatcher(LeaderLoop):
         if now_mono - self._sampled_at >= SAMPLE_S:
             samples = [(node.id, _encode(node.measurement)) for node in nodes]
             if samples:
-                await self._store.note_heartbeats(samples, term, now)
+                await self._store.add_heartbeats(samples, term, now)
             self._sampled_at = now_mono
         return None
 
@@ -108,14 +108,6 @@ class NodeWatcher(LeaderLoop):
             node.id: NodeFaults(crash_rates.get(node.id, 0.0), network_rates.get(node.id, 0.0), node.id in silent)
             for node in nodes
         }
-
-
-def health_thresholds(values: Mapping[str, Any]) -> Thresholds:
-    """The health thresholds in the configuration of a cluster."""
-    named = {
-        name.removeprefix(HEALTH_PREFIX): value for name, value in values.items() if name.startswith(HEALTH_PREFIX)
-    }
-    return Thresholds(**named)
 
 
 def _summary(details: Mapping[str, Any]) -> object:

@@ -86,12 +86,12 @@ class Preempter(LeaderLoop):
 
     async def run_term(self, term: int, now: Instant) -> PreemptReport:
         await self._configure.refresh()
-        settings = self._configure.cached_config(DEFAULT_CLUSTER).values
-        rules = PreemptionRules(min_rank_gap=settings["preemption_gap"])
-        if not settings["preemption"] or not await self._may_preempt(rules):
+        settings = self._configure.cached_config(DEFAULT_CLUSTER).settings
+        rules = PreemptionRules(min_rank_gap=settings.preemption_gap)
+        if not settings.preemption or not await self._may_preempt(rules):
             return PreemptReport()
-        stopping = await self._store.stopping()
-        per_minute: int = settings["preemptions_per_minute"]
+        stopping = await self._store.stopping_executions()
+        per_minute = settings.preemptions_per_minute
         recent_preemptions = await self._store.preemptions_since(now - BUDGET_WINDOW_MS)
         budget = min(MAX_RECALLS, per_minute - recent_preemptions, per_minute - len(stopping))
         if budget <= 0:
@@ -110,7 +110,7 @@ class Preempter(LeaderLoop):
             stopping_tasks,
             budget=budget,
             rules=rules,
-            overcommit=settings["overcommit"],
+            overcommit=settings.overcommit,
             allowances=project_allowances(view.projects, self._ledger.project_use, exhausted),
         )
         waiters = await self._waiters(freed, view)
@@ -127,10 +127,10 @@ class Preempter(LeaderLoop):
         self._waiting_since = {lane: self._waiting_since.get(lane, now_mono) for lane in high}
         if not any(now_mono - since >= rules.min_wait_s for since in self._waiting_since.values()):
             return False
-        return any(self._has_preemptible(lease.node) for lease in await self._store.leases())
+        return any(self._has_preemptible(lease.node) for lease in await self._store.open_leases())
 
     async def _load_lanes(self, lanes: Sequence[LaneId]) -> Mapping[LaneId, Lane]:
-        return {lane.id: lane for lane in await self._store.lanes(list(dict.fromkeys(lanes)))}
+        return {lane.id: lane for lane in await self._store.load_lanes(list(dict.fromkeys(lanes)))}
 
     async def _waiting_lanes(
         self,
@@ -175,10 +175,10 @@ class Preempter(LeaderLoop):
         nodes = [state.node.id for state in states if self._has_preemptible(state.node.id)]
         if len(nodes) > MAX_NODES:
             nodes = self._rng.sample(nodes, MAX_NODES)
-        rows = [row for tasks in (await self._store.held(nodes)).values() for row in tasks]
+        rows = [row for tasks in (await self._store.held_tasks(nodes)).values() for row in tasks]
         lanes = await self._load_lanes([row.lane for row in rows])
         rows = [row for row in rows if lanes[row.lane].requirement.preemptible and row.recall is Recall.NONE]
-        before = await self._store.preempted([row.id for row in rows])
+        before = await self._store.task_preemptions([row.id for row in rows])
         return {
             row.id: (
                 PreemptibleTask(
@@ -225,7 +225,7 @@ class Preempter(LeaderLoop):
             for victim in capacity.victims:
                 row = rows[victim.task]
                 chosen.append(Preemption(row.id, row.execution, row.round, row.node, waiter))
-        applied = await self._store.preempt(chosen, term, now)
+        applied = await self._store.preempt_executions(chosen, term, now)
         await publish_hints(self._broker, applied)
         if applied.after:
             served = len({preemption.waiter for preemption in chosen if preemption.task in applied.after})

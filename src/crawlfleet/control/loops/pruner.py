@@ -75,7 +75,7 @@ class Pruner(LeaderLoop):
         if believed is None:
             return False
         retention = self._retention
-        pruned = await self._store.prune(
+        pruned = await self._store.prune_rows(
             term,
             believed,
             retention.tasks_ms,
@@ -128,6 +128,6 @@ class Pruner(LeaderLoop):
         while tasks := await self._store.unremoved_chunks(BATCH):
             if self._chunks is not None:
                 await self._chunks.drop(tasks)
-            await self._store.chunks_removed(term, tasks)
+            await self._store.mark_chunks_removed(term, tasks)
             if len(tasks) < BATCH:
                 return

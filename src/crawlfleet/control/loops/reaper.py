@@ -66,7 +66,7 @@ class Reaper(LeaderLoop):
         if term != self._term:
             # A new leader has watched no node yet: every node gets a fresh lease before it is judged.
             self._leases, self._term = LeaseTracker(), term
-        self._leases.observe_leases(await self._store.leases(), self._clock.monotonic())
+        self._leases.observe_leases(await self._store.open_leases(), self._clock.monotonic())
         sessions = 0
         for lease in self._leases.expired_leases(self._clock.monotonic()):
             sessions += await self._end_session(lease, term, now)
@@ -89,7 +89,7 @@ class Reaper(LeaderLoop):
             return 0
         recalled = 0
         for _ in range(OVERDUE_BATCHES):
-            candidates = await self._store.overdue(now, OVERDUE_BATCH, self._overdue_after)
+            candidates = await self._store.overdue_tasks(now, OVERDUE_BATCH, self._overdue_after)
             # Candidates that are not due by the monotonic clock stay candidates (after a jump of the wall clock, all
             # that run): those behind them have their turn before the first ones are looked at again.
             self._overdue_after = candidates[-1] if len(candidates) == OVERDUE_BATCH else None
@@ -102,12 +102,12 @@ class Reaper(LeaderLoop):
         now_mono = self._clock.monotonic()
         tasks = [
             row.id
-            for row in (await self._store.live(candidates) if candidates else {}).values()
+            for row in (await self._store.live_tasks(candidates) if candidates else {}).values()
             if self._ledger.held_for_s(row.node, row.execution, now_mono)
             >= row.timeout_s + task_state_machine.DEADLINE_GRACE_S
         ]
         if not tasks:
             return 0
-        applied = await self._store.change(tasks, task_state_machine.recall_overdue(now), now, term)
+        applied = await self._store.change_tasks(tasks, task_state_machine.recall_overdue(now), now, term)
         await publish_hints(self._broker, applied)
         return len(applied.after)

@@ -55,8 +55,8 @@ class Reconciler(LeaderLoop):
     async def run_term(self, term: int, now: Instant) -> Drift:
         is_in_doubt, self._ledger.is_doubted = self._is_in_doubt(), False
         before = self._ledger.held_pairs()
-        nodes = await self._store.nodes()
-        held = await self._store.held([node.id for node in nodes])
+        nodes = await self._store.load_nodes()
+        held = await self._store.held_tasks([node.id for node in nodes])
         rows = {(node, row.execution): row for node, tasks in held.items() for row in tasks}
         after = self._ledger.held_pairs()
         # What changed between the two reads is work in progress; drift is what both agree on.
@@ -64,7 +64,7 @@ class Reconciler(LeaderLoop):
         missing = rows.keys() - before - after
         if not surplus and not missing:
             return Drift()
-        lanes = {lane.id: lane for lane in await self._store.lanes(sorted({rows[pair].lane for pair in missing}))}
+        lanes = {lane.id: lane for lane in await self._store.load_lanes(sorted({rows[pair].lane for pair in missing}))}
         for node, execution in missing:
             lane = lanes[rows[node, execution].lane]
             self._ledger.hold_one(node, execution, lane.requirement, self._clock.monotonic(), lane.project)

@@ -23,7 +23,7 @@ class Relay(LeaderLoop):
 
     async def run_term(self, term: int, now: Instant) -> bool:
         """Number one batch; True if there may be more."""
-        last = await self._store.relay(term, ROWS)
+        last = await self._store.relay_events(term, ROWS)
         if last:
             await self._broker.events.announce_event(last)
         return last > 0

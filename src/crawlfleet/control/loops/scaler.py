@@ -90,8 +90,8 @@ class Scaler(LeaderLoop):
 
     async def _waiting_asks(self, view: PlacementView, now: Instant) -> Sequence[Ask]:
         """The classes of tasks that wait and may run, each once."""
-        lanes, paused = await self._store.lanes(list(view.ready_heads)), view.paused_queues
-        overcommit = self._configure.cached_config(DEFAULT_CLUSTER).values["overcommit"]
+        lanes, paused = await self._store.load_lanes(list(view.ready_heads)), view.paused_queues
+        overcommit = self._configure.cached_config(DEFAULT_CLUSTER).settings.overcommit
         exhausted = await exhausted_daily_quotas(self._store, view.projects, now)
         allowances_left = project_allowances(view.projects, self._ledger.project_use, exhausted)
         asks = {Ask(lane.requirement, lane.project, overcommit) for lane in lanes if lane.queue not in paused}
@@ -105,8 +105,8 @@ class Scaler(LeaderLoop):
         assert node.measurement is not None
         is_full = state.held >= state.slots
         is_wanted = is_full and any(not any(refuses(state, ask) for refuses in _FILTERS_BUT_SLOTS) for ask in asks)
-        values = self._configure.cached_config(node.description.cluster).values
-        bounds = values["slots_min"], values["slots_max"]
+        settings = self._configure.cached_config(node.description.cluster).settings
+        bounds = settings.slots_min, settings.slots_max
         node_load = NodeLoad(node.measurement, state.slots, is_full, is_wanted)
         now_mono = self._clock.monotonic()
         load, resize = next_slots(self._states.get(node.id, LoadState()), node_load, now_mono, bounds, self._limits)

@@ -72,7 +72,7 @@ class ScheduleFirer(LeaderLoop):
             firings = [
                 Firing(due.schedule, due.plan, {tick_at: next(made) for tick_at in due.ticks}, limited) for due in batch
             ]
-            report = await self._store.fire(firings, term, now)
+            report = await self._store.fire_schedules(firings, term, now)
         await publish_hints(self._broker, report.cancelled)
         await publish_ready(self._broker, report.ready)
         if report.fired or report.skipped:

@@ -43,12 +43,12 @@ class Stager(LeaderLoop):
     async def run_term(self, term: int, now: Instant) -> bool:
         """Release one batch; True if there may be more."""
         is_more = await self._unpark(term, now)
-        due = await self._store.due(now, BATCH)
+        due = await self._store.due_tasks(now, BATCH)
         if not due:
             return is_more
         # Before they are ready: the dispatcher may place them at once.
-        self._failed_nodes.remember_failures(await self._store.failed_on(due))
-        applied = await self._store.change(due, task_state_machine.release_due(now), now, term)
+        self._failed_nodes.remember_failures(await self._store.failed_nodes(due))
+        applied = await self._store.change_tasks(due, task_state_machine.release_due(now), now, term)
         await publish_hints(self._broker, applied)
         return is_more or (len(due) == BATCH and bool(applied.after))
 
@@ -57,6 +57,6 @@ class Stager(LeaderLoop):
         parked = [*await self._store.parked_in_vain(now, BATCH), *await self._store.parked_with_room(now, BATCH)]
         if not parked:
             return False
-        applied = await self._store.change(parked, task_state_machine.unpark_task, now, term)
+        applied = await self._store.change_tasks(parked, task_state_machine.unpark_task, now, term)
         await publish_hints(self._broker, applied)
         return len(parked) >= BATCH and bool(applied.after)

@@ -44,19 +44,19 @@ class WorkMover(LeaderLoop):
         self._configure = configure
 
     async def run_term(self, term: int, now: Instant) -> MoveReport:
-        failing = [node for node in await self._store.nodes() if node.is_session_open and is_on_trial(node)]
+        failing = [node for node in await self._store.load_nodes() if node.is_session_open and is_on_trial(node)]
         if not failing:
             return MoveReport()
         states = await node_states(self._store, self._configure)
         return MoveReport(sum([await self._move_tasks(node, states, term, now) for node in failing]))
 
     async def _move_tasks(self, node: Node, states: list[NodeState], term: int, now: Instant) -> int:
-        rows = sorted((await self._store.held([node.id]))[node.id], key=lambda row: row.assigned_at or 0)
+        rows = sorted((await self._store.held_tasks([node.id]))[node.id], key=lambda row: row.assigned_at or 0)
         if rows and (rows[-1].assigned_at or 0) > (node.health_at or 0):
             # The newest task assigned since then is its trial, which is to end where it is.
             rows.pop()
-        lanes = {lane.id: lane for lane in await self._store.lanes(sorted({row.lane for row in rows}))}
-        overcommit = self._configure.cached_config(DEFAULT_CLUSTER).values["overcommit"]
+        lanes = {lane.id: lane for lane in await self._store.load_lanes(sorted({row.lane for row in rows}))}
+        overcommit = self._configure.cached_config(DEFAULT_CLUSTER).settings.overcommit
         others = [state for state in states if state.node.id != node.id and not is_on_trial(state.node)]
         movable = {
             lane.id
@@ -67,7 +67,7 @@ class WorkMover(LeaderLoop):
         chosen = dict(list(executions.items())[:MAX_MOVED])
         if not chosen:
             return 0
-        applied = await self._store.change(
+        applied = await self._store.change_tasks(
             list(chosen), task_state_machine.move_executions(chosen, f"{node_text(node.id)} keeps failing"), now, term
         )
         await publish_hints(self._broker, applied)

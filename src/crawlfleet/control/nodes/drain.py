@@ -38,6 +38,6 @@ class Drain:
         await self._broker.signals.send_signals([node_topic(node), LOOK, LEADER])
 
     async def _hold(self, node: NodeId, drain_by: int | None) -> None:
-        if not await self._store.hold(node, drain_by, drain_by is not None, self._clock.now()):
+        if not await self._store.set_maintenance(node, drain_by, drain_by is not None, self._clock.now()):
             raise NotFound(f"no node {node_text(node)}")
         await self._broker.signals.send_signals([node_topic(node), LOOK, LEADER])

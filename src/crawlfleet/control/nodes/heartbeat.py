@@ -84,7 +84,7 @@ class Heartbeat:
                 renewed = await self._renew(await self._require_node(node), measurement, now)
             status = renewed.status
             await self._broker.measurements.put_measurement(node, measurement)
-        ours = {row.id for row in (await self._store.held([node]))[node]}
+        ours = {row.id for row in (await self._store.held_tasks([node]))[node]}
         # A client that agreed on an interval of its own has three of them as its lease.
         next_s = min(self._simple.interval_s, record.description.lease_ms / 1000 / LEASE_INTERVALS)
         return HeartbeatAnswer(
@@ -95,7 +95,7 @@ class Heartbeat:
         session = record.session if record.is_session_open else await self._open_session(record, now)
         # Each heartbeat raises the count by one: of two at the same time one counts, which is enough.
         number = record.renewals + 1 if session == record.session else 1
-        (renewed,) = await self._store.renew([Renewal(record.id, session, number, _encode(measurement))], now)
+        (renewed,) = await self._store.renew_leases([Renewal(record.id, session, number, _encode(measurement))], now)
         return renewed
 
     async def _open_session(self, record: Node, now: Instant) -> int:
@@ -109,7 +109,7 @@ class Heartbeat:
         return session
 
     async def _require_node(self, node: NodeId) -> Node:
-        nodes = await self._store.nodes([node])
+        nodes = await self._store.load_nodes([node])
         if not nodes or nodes[0].removed_at is not None:
             raise NotFound(f"no node {node_text(node)}")
         return nodes[0]

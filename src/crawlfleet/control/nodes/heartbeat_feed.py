@@ -43,7 +43,7 @@ class HeartbeatFeed:
 
     async def _read_nodes(self) -> None:
         now_mono = self._clock.monotonic()
-        self._nodes = await self._store.nodes()
+        self._nodes = await self._store.load_nodes()
         self._read_at = now_mono
 
 

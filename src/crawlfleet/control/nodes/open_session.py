@@ -57,13 +57,13 @@ class OpenSession:
         if applied is not None:
             await publish_hints(self._broker, applied)
             await self._broker.signals.send_signals([LOOK, LEADER])
-        (node,) = await self._store.nodes([up.node])
+        (node,) = await self._store.load_nodes([up.node])
         config = await self._configure.load_effective_config(node.description.cluster)
         lease_ms = node.description.lease_ms
         return OpenDown(
             session=session,
             lease_ms=lease_ms,
-            sync_ms=min(ms(config.values["sync_interval_s"]), lease_ms // 3),
+            sync_ms=min(ms(config.settings.sync_interval_s), lease_ms // 3),
             acknowledged=[outcome.execution for outcome in up.outcomes],
             is_open=applied is not None,
         )

@@ -23,7 +23,7 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import NewNode
 from crawlfleet.ports.store import NodeCallStore
 from crawlfleet.ports.task_store import Claim
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 LEASE_MS_MIN, LEASE_MS_MAX = 1_000, 3_600_000
 WEIGHT_MAX = 1e6
@@ -94,7 +94,7 @@ class Register:
         description = self._complete_description(description, task_types)
         secret, now = self._make_secret(), self._clock.now()
         enrolment_hash = None if enrolment is None else hash_secret(enrolment)
-        node = await self._store.register(
+        node = await self._store.register_node(
             NewNode(self._ids.one(), join_key, hash_secret(secret), description, enrolment_hash, claim), now
         )
         # After the node: one that may not join must not change types. It opens no session before it has its answer.
@@ -113,9 +113,9 @@ class Register:
         await self._check_registration(description, join_key or _NO_KEY, task_types)
         description = self._complete_description(description, task_types)
         now = self._clock.now()
-        await self._store.announce(node, description, now, join_key)
+        await self._store.replace_description(node, description, now, join_key)
         ignored = await self._store_types(node, task_types)
-        (record,) = await self._store.nodes([node])
+        (record,) = await self._store.load_nodes([node])
         return AnnouncementResult(node, now, record.status, description.lease_ms, ignored)
 
     def _complete_description(
@@ -172,7 +172,7 @@ def _check_texts(description: NodeDescription, join_key: str) -> None:
 
 
 def _check_text(field: str, text: str, *, min_chars: int = 1, max_chars: int = limits.NAME_CHARS) -> None:
-    if not min_chars <= len(text) <= max_chars or unstorable(text):
+    if not min_chars <= len(text) <= max_chars or storage_problem(text):
         raise InvalidInput(f"{min_chars} to {max_chars} characters, no NUL", field=field)
 
 

@@ -52,22 +52,22 @@ class ResourceAllocator:
         machine = cached_node.description.machine
         nodes = self._machines[machine] if machine else [node]
         capacity: dict[str, float] = {}
-        overcommit = self._configure.cached_config(DEFAULT_CLUSTER).values["overcommit"]
+        overcommit = self._configure.cached_config(DEFAULT_CLUSTER).settings.overcommit
         for node_id in nodes:
             for name, amount in self._nodes[node_id].description.resources:
                 capacity[name] = max(capacity.get(name, 0.0), amount * overcommit)
-        held = await self._store.held(nodes)
+        held = await self._store.held_tasks(nodes)
         lanes = Counter(row.lane for rows in held.values() for row in rows)
         requirements = await self._requirements(lanes)
         classes = [(requirements[lane], count) for lane, count in lanes.items()]
         return loan_shares(capacity, classes, cached_node.measurement)
 
     async def _requirements(self, lanes: set[LaneId] | Counter[LaneId]) -> dict[LaneId, Requirement]:
-        return {lane.id: lane.requirement for lane in await self._store.lanes(sorted(lanes))}
+        return {lane.id: lane.requirement for lane in await self._store.load_lanes(sorted(lanes))}
 
     async def _read_nodes(self) -> None:
         now_mono = self._clock.monotonic()
-        self._nodes = {node.id: node for node in await self._store.nodes()}
+        self._nodes = {node.id: node for node in await self._store.load_nodes()}
         machines: dict[str, list[NodeId]] = defaultdict(list)
         for node in self._nodes.values():
             machines[node.description.machine].append(node.id)

@@ -20,14 +20,13 @@ import msgspec
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.nodes.resource_allocation import ResourceAllocator
-from crawlfleet.control.nodes.sync_grants import GrantSync, check_hosts
-from crawlfleet.control.nodes.sync_host_stats import HostStatsSync, check_figures
-from crawlfleet.control.nodes.sync_quota_slices import QuotaSliceSync, check_wants
+from crawlfleet.control.nodes.sync_grants import GrantSync
+from crawlfleet.control.nodes.sync_host_stats import HostStatsSync
+from crawlfleet.control.nodes.sync_quota_slices import QuotaSliceSync
+from crawlfleet.control.nodes.sync_validation import check_sync, is_valid_progress
 from crawlfleet.control.support.batching import Batcher
 from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.control.tasks.finish import Finish, is_storable, started_before
-from crawlfleet.errors import InvalidInput
-from crawlfleet.model import limits
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant, ms
 from crawlfleet.model.node import DEFAULT_CLUSTER, Measurement
@@ -44,14 +43,12 @@ from crawlfleet.wire.sync import (
     AssignmentBody,
     MeasurementBody,
     NodeConfigBody,
-    ProgressBody,
     RecallBody,
     StartBody,
     SyncDown,
     SyncUp,
     SyncVerdict,
 )
-from crawlfleet.wire.tasks import unstorable
 
 LONG_POLL_S = 2.0
 DELIVERY_BYTES = 16 << 20
@@ -94,7 +91,7 @@ class Sync:
         self._starts: Batcher[tuple[NodeId, StartBody], None] = Batcher(self._write_starts, max_weight=4_000)
 
     async def sync(self, up: SyncUp) -> SyncDown:
-        _check(up)
+        check_sync(up)
         await self._supersede(up)
         host_report = self._grants.encode_report(up)
         measurement = _measurement(up.measurement)
@@ -186,7 +183,7 @@ class Sync:
         return down
 
     async def _compare_again(self, up: SyncUp, acknowledged: list[int]) -> SyncDown:
-        nodes, (held,) = await asyncio.gather(self._store.nodes([up.node]), self._held_reads.put([up.node]))
+        nodes, (held,) = await asyncio.gather(self._store.load_nodes([up.node]), self._held_reads.put([up.node]))
         (node,) = nodes or (None,)
         if node is None or node.removed_at is not None:
             return SyncDown(SyncVerdict.REMOVED)
@@ -217,7 +214,7 @@ class Sync:
                 {
                     progress.execution: bytes(progress.figures)
                     for progress in up.progress
-                    if progress.execution in ours and _is_valid_progress(progress)
+                    if progress.execution in ours and is_valid_progress(progress)
                 }
             )
         # An execution that the node has just reported as ended may have been read before that was written.
@@ -254,7 +251,7 @@ class Sync:
         return cluster
 
     async def _read_clusters(self, nodes: list[NodeId]) -> Sequence[str]:
-        clusters = {node.id: node.description.cluster for node in await self._store.nodes(nodes)}
+        clusters = {node.id: node.description.cluster for node in await self._store.load_nodes(nodes)}
         return [clusters.get(node, DEFAULT_CLUSTER) for node in nodes]
 
     def _changed_config(self, cluster: str, up: SyncUp) -> NodeConfigBody | None:
@@ -262,14 +259,14 @@ class Sync:
         config, mark = self._configure.cached_config(cluster), self._configure.mark
         if config.version < up.config_version or (config.version, mark) == (up.config_version, up.config_mark):
             return None
-        return NodeConfigBody(config.version, config.values["allow_hosts"], ms(config.values["sync_interval_s"]), mark)
+        return NodeConfigBody(config.version, config.settings.allow_hosts, ms(config.settings.sync_interval_s), mark)
 
     async def _assignments(self, rows: Sequence[LiveTask]) -> list[AssignmentBody]:
         """The assignments that fit into one answer; the node's next call comes at once and gets the rest."""
         selected: dict[TaskId, Delivery] = {}
         size, begin = 0, 0
         while begin < len(rows) and size < DELIVERY_BYTES:
-            deliveries = await self._store.deliveries([row.id for row in rows[begin : begin + _DELIVERY_ROWS]])
+            deliveries = await self._store.load_deliveries([row.id for row in rows[begin : begin + _DELIVERY_ROWS]])
             for task, delivery in deliveries.items():
                 size += len(delivery.parameters)
                 if selected and size > DELIVERY_BYTES:
@@ -305,10 +302,10 @@ class Sync:
         return SyncDown(SyncVerdict.OK, acknowledged=acknowledged)
 
     async def _renew(self, renewals: list[Renewal]) -> Sequence[Renewed]:
-        return await self._store.renew(renewals, self._clock.now())
+        return await self._store.renew_leases(renewals, self._clock.now())
 
     async def _read_held(self, nodes: list[NodeId]) -> Sequence[list[LiveTask]]:
-        held = await self._store.held(nodes)
+        held = await self._store.held_tasks(nodes)
         return [held[node] for node in nodes]
 
     async def _write_starts(self, starts: list[tuple[NodeId, StartBody]]) -> Sequence[None]:
@@ -321,7 +318,7 @@ class Sync:
                     node, body.execution, now if started_at is None else started_at
                 )
                 starts_by_task.setdefault(body.task, []).append(start)
-        await self._store.change(list(starts_by_task), _start_live_execution(starts_by_task), now)
+        await self._store.change_tasks(list(starts_by_task), _start_live_execution(starts_by_task), now)
         return [None] * len(starts)
 
 
@@ -342,34 +339,6 @@ def _is_older(first: SyncUp, second: SyncUp) -> bool:
     return (first.session, first.number) < (second.session, second.number)
 
 
-def _check(up: SyncUp) -> None:
-    if not is_storable(up.node, up.session, up.number):
-        raise InvalidInput(f"numbers of at most {limits.INTEGER_BITS} bits", field="number")
-    if len(up.started) > 2 * limits.SLOTS_MAX:
-        raise InvalidInput(f"at most {2 * limits.SLOTS_MAX}", field="started")
-    if len(up.outcomes) > limits.OUTCOMES_PER_SYNC:
-        raise InvalidInput(f"at most {limits.OUTCOMES_PER_SYNC}", field="outcomes")
-    if len(up.progress) > limits.PROGRESS_PER_SYNC:
-        raise InvalidInput(f"at most {limits.PROGRESS_PER_SYNC}", field="progress")
-    if len(up.held) > 2 * limits.SLOTS_MAX:
-        raise InvalidInput(f"at most {2 * limits.SLOTS_MAX}", field="held")
-    check_hosts(up)
-    check_wants(up)
-    check_figures(up)
-    _check_execution_ends(up)
-
-
-def _check_execution_ends(up: SyncUp) -> None:
-    ends = up.measurement.ends
-    if len(ends) > limits.LABELS:
-        raise InvalidInput(f"at most {limits.LABELS} task types", field="ends")
-    for task_type, survived, died in ends:
-        if not 0 < len(task_type) <= limits.LABEL_CHARS or unstorable(task_type):
-            raise InvalidInput(f"task types of 1 to {limits.LABEL_CHARS} characters", field="ends")
-        if not (0 <= survived < limits.FIGURE_MAX and 0 <= died < limits.FIGURE_MAX):
-            raise InvalidInput("counts that can be added up", field="ends")
-
-
 def _verdict(renewed: Renewed) -> SyncVerdict | None:
     if renewed.is_removed:
         return SyncVerdict.REMOVED
@@ -384,11 +353,6 @@ def _has_content(down: SyncDown, up: SyncUp) -> bool:
     has_orders = down.assignments or down.recalls or down.stops or down.acknowledged
     has_settings = down.config is not None or down.grants is not None
     return bool(has_orders) or has_settings or wants_drain or wants_slots
-
-
-def _is_valid_progress(progress: ProgressBody) -> bool:
-    figures = progress.figures
-    return len(figures) <= limits.PROGRESS_BYTES and bytes(figures).startswith(b"{")
 
 
 def _drain_ms(renewed: Renewed, now: Instant) -> int | None:

@@ -15,7 +15,7 @@ from crawlfleet.ports.broker import GRANTS, Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.host_store import Granted, HostNote, HostStore
 from crawlfleet.wire.sync import GrantsBody, HostGrantBody, SyncUp
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 _NODES_PER_BATCH = 1_000
 _MAX_NODES_CACHED = 100_000
@@ -71,11 +71,11 @@ class GrantSync:
         )
 
     async def _write_notes(self, notes: list[HostNote]) -> Sequence[None]:
-        await self._store.note_hosts(notes)
+        await self._store.add_host_notes(notes)
         return [None] * len(notes)
 
     async def _read_grants(self, nodes: list[NodeId]) -> Sequence[Granted | None]:
-        grants = await self._store.granted(nodes)
+        grants = await self._store.load_grants(nodes)
         return [grants.get(node) for node in nodes]
 
 
@@ -87,7 +87,7 @@ def check_hosts(up: SyncUp) -> None:
         if len(entries) > limits.HOSTS_PER_SYNC:
             raise InvalidInput(f"at most {limits.HOSTS_PER_SYNC}", field=field)
         for entry in entries:
-            if not 0 < len(entry.host) <= limits.HOST_CHARS or unstorable(entry.host):
+            if not 0 < len(entry.host) <= limits.HOST_CHARS or storage_problem(entry.host):
                 raise InvalidInput(f"host names of 1 to {limits.HOST_CHARS} characters", field=field)
     for want in up.hosts:
         counts = (want.requests, want.refused, want.blocked, want.in_use or 0)

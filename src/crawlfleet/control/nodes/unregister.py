@@ -15,5 +15,5 @@ class Unregister:
         self._clock = clock
 
     async def unregister(self, node: NodeId) -> None:
-        await self._store.unregister(node, self._clock.now())
+        await self._store.unregister_node(node, self._clock.now())
         await self._broker.signals.send_signals([node_topic(node)])

@@ -10,7 +10,7 @@ from crawlfleet.model.ids import execution_text, task_text
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.composite_store import CookieChanges, CrawlStore
 from crawlfleet.wire.cookies import AGE_MS_MAX, CookieBody, CookiesDown, CookiesUp
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 JARS_MAX = 1_000
 
@@ -25,7 +25,7 @@ class CookieJars:
         names the cookie that cannot be stored: then none is."""
         now = self._clock.now()
         for at, cookie in enumerate(up.changes):
-            if unstorable(cookie.url) or unstorable(cookie.header):
+            if storage_problem(cookie.url) or storage_problem(cookie.header):
                 raise InvalidInput("has characters that cannot be stored", field=f"changes[{at}]")
         changes = [CookieRecord(cookie.url, cookie.header, now - cookie.age_ms) for cookie in up.changes]
         wanted = CookieChanges(*speaker, up.jar, changes)

@@ -45,10 +45,10 @@ class ExecutionLookup:
 
     async def find_with_items(self, task: TaskId) -> FoundExecution:
         """Return the execution that completed the task, or the one that runs, or none."""
-        record = (await self._store.tasks([task])).get(task)
+        record = (await self._store.load_tasks([task])).get(task)
         if record is None:
             raise NotFound(f"no task {task_text(task)}")
-        executions = await self._store.executions(task)
+        executions = await self._store.task_executions(task)
         completed = [one for one in executions if one.status is ExecutionStatus.COMPLETED and one.round == record.round]
         if completed:
             return _convert_record(completed[-1])
@@ -57,9 +57,9 @@ class ExecutionLookup:
 
     async def find_with_log(self, task: TaskId, execution: ExecutionId | None) -> FoundExecution:
         """Return the named execution of the task, or its newest."""
-        if not await self._store.tasks([task]):
+        if not await self._store.load_tasks([task]):
             raise NotFound(f"no task {task_text(task)}")
-        executions = await self._store.executions(task)
+        executions = await self._store.task_executions(task)
         if execution is not None:
             executions = [one for one in executions if one.id == execution]
             if not executions:

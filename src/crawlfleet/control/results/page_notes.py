@@ -29,7 +29,7 @@ class PageNotes:
 
     async def read_task(self, task: TaskId, earlier: TaskId, number: int) -> Notes:
         """Return the page notes in one chunk of the earlier task's items."""
-        records = await self._store.tasks([task, earlier])
+        records = await self._store.load_tasks([task, earlier])
         if earlier not in records or records[earlier].project != records[task].project:
             raise NotFound(f"no task {ids.task_text(earlier)} in the project of {ids.task_text(task)}")
         found = await self._executions.find_with_items(earlier)
@@ -44,7 +44,7 @@ class PageNotes:
         """Return the page notes in some of a crawl's reported URL batches; for the crawl that the task itself takes
         part in, also while it goes on."""
         group = await self._find_crawl(task, of)
-        crawl = (await self._store.crawls([group])).get(group)
+        crawl = (await self._store.crawl_states([group])).get(group)
         if crawl is None:
             raise NotFound(f"{ids.group_text(group)} is no crawl over many nodes: name one of its tasks")
         if of != OWN and crawl.finished_at is None:
@@ -59,13 +59,13 @@ class PageNotes:
         return Notes(-(-crawl.chunks // CHUNKS_AT_ONCE), b"".join(lines))
 
     async def _find_crawl(self, task: TaskId, of: str) -> GroupId:
-        record = (await self._store.tasks([task]))[task]
+        record = (await self._store.load_tasks([task]))[task]
         if of == OWN:
             if record.group is None:
                 raise NotFound(f"{ids.task_text(task)} takes part in no crawl over many nodes")
             return record.group
         group = ids.parse(of, "group", field="of")
-        known = (await self._store.groups([group])).get(group)
+        known = (await self._store.load_groups([group])).get(group)
         if known is None or known.project != record.project:
             raise NotFound(f"no group {ids.group_text(group)} in the project of {ids.task_text(task)}")
         return group

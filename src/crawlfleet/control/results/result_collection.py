@@ -56,7 +56,7 @@ class Collect:
 
     async def check(self, node: NodeId, task: TaskId, execution: ExecutionId) -> None:
         """Raise StaleExecution unless the store assigns this execution to this node."""
-        rows = await self._store.live([task]) if is_storable(task, execution) else {}
+        rows = await self._store.live_tasks([task]) if is_storable(task, execution) else {}
         row = rows.get(task)
         if row is None or row.execution != execution or row.node != node:
             detail = f"{execution_text(execution)} of {task_text(task)} is not a live execution of this node"
@@ -64,7 +64,7 @@ class Collect:
 
     async def is_anothers(self, node: NodeId, task: TaskId, execution: ExecutionId) -> bool:
         """Return whether the execution is live on another node."""
-        row = (await self._store.live([task])).get(task)
+        row = (await self._store.live_tasks([task])).get(task)
         return row is not None and row.execution == execution and row.node != node
 
     async def collect(

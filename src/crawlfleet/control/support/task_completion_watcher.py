@@ -72,7 +72,7 @@ class Ends:
         # The store's answer does not cover waiters that arrive while it is asked.
         asked = dict(self._waiters)
         try:
-            live = await self._store.live(list(set(asked.values())))
+            live = await self._store.live_tasks(list(set(asked.values())))
         except Unavailable as exc:
             # The waiters go on waiting: the watcher tries the store again every second.
             log.warning("ends_not_read", error=repr(exc))

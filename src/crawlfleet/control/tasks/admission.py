@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from crawlfleet.control.admin.cluster_config import MAX_WAITING_DEFAULT, Configure
+from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.control.admin.cluster_settings import MAX_WAITING_DEFAULT
 from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.errors import OverLimit
 from crawlfleet.model.node import DEFAULT_CLUSTER
@@ -117,9 +118,9 @@ class AdmissionControl:
 
     async def _read_count(self, waiting_count: WaitingCount) -> None:
         now_mono, since, under_way = self._clock.monotonic(), waiting_count.admitted, waiting_count.under_way
-        totals = await self._store.totals(waiting_count.project)
+        totals = await self._store.task_totals(waiting_count.project)
         if waiting_count.project is _INSTALLATION and self._configure is not None:
-            self._max_waiting = (await self._configure.load_effective_config(DEFAULT_CLUSTER)).values["max_waiting"]
+            self._max_waiting = (await self._configure.load_effective_config(DEFAULT_CLUSTER)).settings.max_waiting
         waiting_count.stored = sum(totals.get(status, 0) for status in WAITING_STATUSES)
         # Tasks on their way to the store may be in its count already: then they count twice, for a second.
         waiting_count.admitted += under_way - since

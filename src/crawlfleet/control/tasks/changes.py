@@ -31,7 +31,7 @@ class Cancel(_TaskChange):
     async def cancel(self, tasks: Sequence[TaskId], reason: str = CANCELLED) -> Applied:
         """Cancel the tasks. `after` has `cancelled` for what is final, `assigned` or `processing` for what a node was
         ordered to stop."""
-        applied = await self._store.change(tasks, task_state_machine.cancel_task(reason), self._clock.now())
+        applied = await self._store.change_tasks(tasks, task_state_machine.cancel_task(reason), self._clock.now())
         await publish_hints(self._broker, applied)
         return applied
 
@@ -40,7 +40,7 @@ class Retry(_TaskChange):
     """Retries tasks by hand: the only way out of a final state. It opens the next round of the same task."""
 
     async def retry(self, tasks: Sequence[TaskId]) -> Applied:
-        applied = await self._store.reopen(tasks, self._clock.now())
+        applied = await self._store.reopen_tasks(tasks, self._clock.now())
         await publish_hints(self._broker, applied)
         return applied
 
@@ -52,12 +52,12 @@ class Reprioritize(_TaskChange):
         if not limits.PRIORITY_MIN <= priority <= limits.PRIORITY_MAX:
             bounds = f"{limits.PRIORITY_MIN} to {limits.PRIORITY_MAX}"
             raise InvalidInput(f"a priority is {bounds}", field="priority")
-        live = await self._store.live(tasks)
-        lanes = await self._store.lanes(sorted({row.lane for row in live.values()}))
+        live = await self._store.live_tasks(tasks)
+        lanes = await self._store.load_lanes(sorted({row.lane for row in live.values()}))
         moved = {lane.id: lane.at_priority(priority) for lane in lanes}
         await self._store.ensure_lanes(list(moved.values()))
         decide = task_state_machine.change_lane({old_lane: lane.id for old_lane, lane in moved.items()})
-        applied = await self._store.change(tasks, decide, self._clock.now())
+        applied = await self._store.change_tasks(tasks, decide, self._clock.now())
         # The old window may still show them: the store refuses a task that is popped from there.
         stale = [(row.lane, row.id) for row in live.values() if moved[row.lane].id != row.lane]
         await self._broker.ready_index.discard_tasks(stale)

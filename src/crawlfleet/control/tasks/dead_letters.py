@@ -34,7 +34,7 @@ class DeadLetters:
         return await self._store.dead_letter_groups(project)
 
     async def replay(self, tasks: Sequence[TaskId]) -> Applied:
-        applied = await self._store.reopen(tasks, self._clock.now())
+        applied = await self._store.reopen_tasks(tasks, self._clock.now())
         await publish_hints(self._broker, applied)
         return applied
 
@@ -50,4 +50,4 @@ class DeadLetters:
         return bool(await self._store.dead_letters(1, None, cause))
 
     async def drop(self, tasks: Sequence[TaskId]) -> Applied:
-        return await self._store.drop(tasks, self._clock.now())
+        return await self._store.drop_tasks(tasks, self._clock.now())

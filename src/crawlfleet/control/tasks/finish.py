@@ -28,9 +28,9 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.queue_store import ReadyTaskStore
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling.tasks import task_state_machine
-from crawlfleet.wire.products import products_in
+from crawlfleet.wire.products import decode_products
 from crawlfleet.wire.sync import OutcomeBody
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 _GATHER_MOST = 4_000
 _LONGEST_MS = ms(limits.TIMEOUT_S_MAX)
@@ -87,14 +87,14 @@ class Finish:
         plain = [outcome for outcome in outcomes if outcome.end is End.COMPLETED]
         answers: dict[TaskId, Answer] = {}
         if plain:
-            applied = await self._store.complete(plain, now)
+            applied = await self._store.complete_executions(plain, now)
             answers.update(applied.refused)
             answers.update(applied.after)
             await publish_hints(self._broker, applied)
         if len(plain) < len(outcomes):
             told = {outcome.task: outcome for outcome in outcomes if outcome.end is not End.COMPLETED}
             parked = await self._store.parked_times([task for task, outcome in told.items() if outcome.park])
-            applied = await self._store.change(
+            applied = await self._store.change_tasks(
                 list(told), task_state_machine.finish_execution(told, now, self._rng, parked), now
             )
             # A task that has ended has no live execution: a node that still reports one is stale, as on the shorter
@@ -119,7 +119,7 @@ def _outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal
     failure = None
     if error is not None:
         message = body.message[: limits.MESSAGE_CHARS]
-        failure = Failure(error, message if not unstorable(message) else ascii(message), body.is_permanent)
+        failure = Failure(error, message if not storage_problem(message) else ascii(message), body.is_permanent)
     if not is_storable(body.task, body.execution):
         return Refusal(Code.INVALID_INPUT, "no id of a task or no id of an execution", "outcomes")
     started_at = None if body.started_ms_ago is None else started_before(now, body.started_ms_ago)
@@ -127,7 +127,7 @@ def _outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal
     products: Sequence[Product] = ()
     if body.products and end is End.COMPLETED:
         try:
-            products = products_in(body.products)
+            products = decode_products(body.products)
         except ValueError as exc:
             # The report of a faulty node: an end that it cannot express must not count as completed.
             end, failure = End.FAILED, Failure(ErrorClass.INTERNAL, ascii(str(exc))[: limits.MESSAGE_CHARS], True)
@@ -150,7 +150,7 @@ def _park(body: OutcomeBody) -> ParkRequest:
     """Return the parking of the task within bounds: a faulty node must not park a task for ever, or under a name that
     no host has."""
     cause, subject = _CAUSES.get(body.cause, ParkCause.LATER), body.subject[: limits.HOST_CHARS]
-    if cause is ParkCause.LATER or not subject or unstorable(subject):
+    if cause is ParkCause.LATER or not subject or storage_problem(subject):
         cause, subject = ParkCause.LATER, ""
     return ParkRequest(min(body.again_ms, limits.PARK_MS_MAX), cause, subject)
 

@@ -42,16 +42,16 @@ class AssignByHand:
         states = {state.node.id: state for state in await node_states(self._store, self._configure)}
         if node not in states:
             raise NotFound(f"no node {node_text(node)}")
-        row = (await self._store.live([task])).get(task)
+        row = (await self._store.live_tasks([task])).get(task)
         if row is None or row.status is not TaskStatus.PENDING:
             return Refusal(Code.NOT_READY, "is not pending" if row is None else f"is {row.status.word}")
-        (lane,) = await self._store.lanes([row.lane])
-        overcommit = self._configure.cached_config(DEFAULT_CLUSTER).values["overcommit"]
+        (lane,) = await self._store.load_lanes([row.lane])
+        overcommit = self._configure.cached_config(DEFAULT_CLUSTER).settings.overcommit
         if refusal := first_refusal(states[node], Ask(lane.requirement, lane.project, overcommit)):
             return Refusal(Code.DOES_NOT_FIT, refusal_phrase(refusal))
         item = Assignment(task, row.lane, self._ids.one(), node, states[node].node.session)
         now = self._clock.now()
-        spent = (await exhausted_daily_quotas(self._store, [await self._store.project(lane.project)], now)).get(
+        spent = (await exhausted_daily_quotas(self._store, [await self._store.load_project(lane.project)], now)).get(
             lane.project
         )
         refuses = partial(_over_quota, lane.requirement, spent)

@@ -32,8 +32,8 @@ from crawlfleet.ports.maintenance_store import LANE_FRESH_S
 from crawlfleet.ports.task_store import Accepted, Claim, NewGroup, NewTask, Submission, SubmissionAnswer, TaskStore
 from crawlfleet.scheduling.placement.evidence_subjects import HostClasses, strategy_subjects
 from crawlfleet.scheduling.placement.strategies import BY_SUBJECT
-from crawlfleet.wire.schema_errors import shortened
-from crawlfleet.wire.tasks import RETRY_UNSAID, RetryBody, RetryWanted, SpecBody, TaskBody, unstorable
+from crawlfleet.wire.schema_errors import shorten_text
+from crawlfleet.wire.tasks import RETRY_UNSET, RetryBody, RetryWanted, SpecBody, TaskBody, storage_problem
 
 _GATHER_MOST = 4_000
 _LANES_KEPT = 10_000
@@ -59,7 +59,7 @@ class _Usual(NamedTuple):
 
 
 class _Store(TaskStore, EvidenceStore, Protocol):
-    async def clusters(self) -> list[Cluster]: ...
+    async def list_clusters(self) -> list[Cluster]: ...
 
 
 class Submit:
@@ -129,7 +129,7 @@ class Submit:
             room = await self._waiting.admit(items)
         except OverLimit:
             # The tasks of a repeated call may be among those that wait: then it only needs the answer that was lost.
-            answer = None if claim is None else await self._store.kept_answer(claim, len(items), now)
+            answer = None if claim is None else await self._store.stored_answer(claim, len(items), now)
             if answer is None:
                 raise
             return answer
@@ -224,7 +224,7 @@ class Submit:
             self._clusters = frozenset()
         named = {body.cluster for body in bodies if isinstance(body, TaskBody) and body.cluster is not None}
         if not named <= self._clusters:
-            self._clusters = frozenset(cluster.name for cluster in await self._store.clusters())
+            self._clusters = frozenset(cluster.name for cluster in await self._store.list_clusters())
         if (at := self._clock.monotonic()) - self._lanes_since >= _LANES_KEPT_S:
             self._lanes, self._lanes_since = {}, at
         misses = self._types.misses
@@ -243,7 +243,7 @@ class Submit:
         ]
 
     async def _flush(self, submissions: list[Submission]) -> Sequence[SubmissionAnswer]:
-        added = await self._store.add(submissions, self._clock.now())
+        added = await self._store.add_tasks(submissions, self._clock.now())
         await publish_ready(self._broker, added.ready)
         return added.answers
 
@@ -284,7 +284,7 @@ class Submit:
         )
         lane = self._lane(body, asks, subjects)
         timeout_s = usual.timeout_s if body.timeout_s is _UNSET else body.timeout_s
-        retry = usual.retry if body.retry is RETRY_UNSAID else _retry(body.retry, usual)
+        retry = usual.retry if body.retry is RETRY_UNSET else _retry(body.retry, usual)
         return NewTask(
             task,
             lane.project,
@@ -314,9 +314,9 @@ class Submit:
 
     def _usual_in(self, cluster: str | None) -> _Usual:
         """Return the defaults of a cluster; a task that names no cluster has those of the default one."""
-        values = self._configure.cached_config(cluster or DEFAULT_CLUSTER).values
+        settings = self._configure.cached_config(cluster or DEFAULT_CLUSTER).settings
         usual = _Usual(
-            values["task_timeout_s"], values["max_retries"], RetryBody(values["max_retries"]), values["strategy"]
+            settings.task_timeout_s, settings.max_retries, RetryBody(settings.max_retries), settings.strategy
         )
         self._usual[cluster] = usual
         return usual
@@ -376,7 +376,7 @@ def _run_at(text: str) -> Instant:
     try:
         return instants.from_text(text)
     except (ValueError, OverflowError) as exc:
-        raise InvalidInput(shortened(str(exc)), field="run_at") from exc
+        raise InvalidInput(shorten_text(str(exc)), field="run_at") from exc
 
 
 def _parents(texts: Sequence[str]) -> tuple[int, ...]:
@@ -402,7 +402,7 @@ def _frozen(asked: Mapping[str, object]) -> Hashable:
 def _claim(
     bodies: Sequence[TaskBody | Refusal], is_atomic: bool, scope: str, key: str, now: Instant, group: NewGroup | None
 ) -> Claim:
-    if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARS or unstorable(key):
+    if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARS or storage_problem(key):
         raise InvalidInput(f"1 to {limits.IDEMPOTENCY_KEY_CHARS} characters, no NUL", field="Idempotency-Key")
     said = blake2b(digest_size=16)
     said.update(b"atomic" if is_atomic else b"each")

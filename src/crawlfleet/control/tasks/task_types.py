@@ -27,8 +27,8 @@ from crawlfleet.ports.admin_store import MASTERS, ConfigStore, TypeIgnored, Type
 from crawlfleet.ports.clock import Clock
 from crawlfleet.scheduling.flows.flow_graph import expressions_in, is_reference
 from crawlfleet.wire.field_messages import unknown_name
-from crawlfleet.wire.schema_errors import complaint, shortened
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.schema_errors import describe_error, shorten_text
+from crawlfleet.wire.tasks import storage_problem
 
 ANYTHING: Mapping[str, Any] = {"type": "object"}
 SCHEMA_BYTES = 64 << 10
@@ -125,7 +125,7 @@ class TaskTypes:
             self.misses += 1
             names = self.names() or ["none"]
             detail = unknown_name(task_type, names, shown=f"no task type {task_type!r}")
-            return Refusal(Code.UNKNOWN_TYPE, shortened(detail), "task_type")
+            return Refusal(Code.UNKNOWN_TYPE, shorten_text(detail), "task_type")
         if known.validator is None:
             return None
         work = known.cost * len(parameters)
@@ -136,7 +136,7 @@ class TaskTypes:
         value = msgspec.json.decode(parameters)
         found = _errors(known.validator, value, is_detailed=work <= _DETAILED_WORK)
         errors = (error for error in found if not (is_template and _may_be_filled(value, error)))
-        if wrong := [complaint(known.schema, error) for error in islice(errors, ERRORS_MOST)]:
+        if wrong := [describe_error(known.schema, error) for error in islice(errors, ERRORS_MOST)]:
             return _of_problems(wrong)
         check = self._checks.get(task_type)
         if check is None or (is_template and any(expressions_in(value, ""))):
@@ -190,11 +190,13 @@ def _of_problems(problems: list[tuple[str, str]]) -> Refusal | None:
     if not problems:
         return None
     (path, detail), *others = problems
-    also = "".join(f"; {other.removeprefix('.') or 'parameters'}: {shortened(said)}" for other, said in others[:_ALSO])
+    also = "".join(
+        f"; {other.removeprefix('.') or 'parameters'}: {shorten_text(said)}" for other, said in others[:_ALSO]
+    )
     more = f"; and {len(others) - _ALSO} more" if len(others) > _ALSO else ""
     if len(problems) == ERRORS_MOST:
         more += ", at least"
-    return Refusal(Code.INVALID_INPUT, f"{shortened(detail)}{also}{more}", shortened(f"parameters{path}"))
+    return Refusal(Code.INVALID_INPUT, f"{shorten_text(detail)}{also}{more}", shorten_text(f"parameters{path}"))
 
 
 def _may_be_filled(value: Any, error: jsonschema_rs.ValidationError) -> bool:
@@ -275,7 +277,7 @@ def compiled(task_type: str, schema: Mapping[str, Any], field: str = "schema") -
         # Offline: a schema that refers to an address must not make a master fetch it.
         return jsonschema_rs.validator_for(dict(schema), offline=True, pattern_options=_PATTERNS)
     except (jsonschema_rs.ValidationError, ValueError) as exc:
-        said = shortened(str(exc).partition("\n")[0])
+        said = shorten_text(str(exc).partition("\n")[0])
         raise InvalidInput(f"the schema of {task_type} is not valid: {said}", field=field) from exc
 
 
@@ -314,7 +316,7 @@ def _cost(encoded: bytes) -> int:
 
 
 def check_name(task_type: str) -> None:
-    if not 0 < len(task_type) <= limits.LABEL_CHARS or unstorable(task_type):
+    if not 0 < len(task_type) <= limits.LABEL_CHARS or storage_problem(task_type):
         detail = f"the name of a type has 1 to {limits.LABEL_CHARS} characters, no NUL"
         raise InvalidInput(detail, field="task_types")
 

@@ -19,7 +19,7 @@ _AFTER_ALL = (1 << 63) - 1
 class AuditTables:
     _engine: QueryEngine
 
-    async def note_change(self, entry: NewAuditEntry) -> None:
+    async def add_audit_entry(self, entry: NewAuditEntry) -> None:
         await self._engine.write(lambda tx: tx.insert(schema.audit, _NEW.columns, [_NEW.to_row(entry)]))
 
     async def audit_page(self, limit: int, before: int | None = None) -> list[AuditEntry]:

@@ -124,7 +124,7 @@ class LaneTables:
         if doubted:
             await self._lanes.confirm(self._engine, [lane for lane in lanes if lane.id in doubted])
 
-    async def lanes(self, ids: Sequence[LaneId]) -> list[Lane]:
+    async def load_lanes(self, ids: Sequence[LaneId]) -> list[Lane]:
         if any(lane not in self._lanes for lane in ids):
             await self._engine.read(lambda tx: self._lanes.load(tx, ids))
         return [self._lanes[lane] for lane in ids]

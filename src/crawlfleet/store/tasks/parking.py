@@ -46,7 +46,7 @@ PARKED_LONGER = (
 class ParkingTables:
     _engine: Engine
 
-    async def parkings(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, ParkedTask]:
+    async def parked_tasks(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, ParkedTask]:
         rows = await self._engine.glance(lambda tx: tx.fetch(PARKINGS, list(tasks))) if tasks else ()
         return {task: _PARKINGS.from_row(parking) for task, *parking in rows}
 

@@ -45,7 +45,7 @@ class PreemptionTables:
     _engine: Engine
     _lanes: LaneBook
 
-    async def preempt(self, chosen: Sequence[Preemption], term: int, now: Instant) -> Applied:
+    async def preempt_executions(self, chosen: Sequence[Preemption], term: int, now: Instant) -> Applied:
         wanted = {one.task: one for one in chosen}
 
         async def work(tx: Tx) -> Applied:
@@ -59,14 +59,14 @@ class PreemptionTables:
 
         return await self._engine.write(work, term) if wanted else Applied()
 
-    async def stopping(self, waiter: TaskId | None = None) -> list[Stopping]:
+    async def stopping_executions(self, waiter: TaskId | None = None) -> list[Stopping]:
         if waiter is None:
             rows = await self._engine.read(lambda tx: tx.fetch(STOPPING))
         else:
             rows = await self._engine.glance(lambda tx: tx.fetch(STOPPING_FOR, waiter))
         return [Stopping._make(row) for row in sorted(rows)]
 
-    async def preempted(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, Preempted]:
+    async def task_preemptions(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, Preempted]:
         rows = await self._engine.read(lambda tx: tx.fetch(PREEMPTED, list(tasks))) if tasks else ()
         found: dict[TaskId, Preempted] = {}
         for task, waiter in rows:

@@ -53,10 +53,10 @@ class ReadyTables:
     async def ready_heads(self, lane: LaneId, limit: int) -> list[TaskId]:
         return await self._ids(READY_HEADS, lane, limit)
 
-    async def due(self, now: Instant, limit: int) -> list[TaskId]:
+    async def due_tasks(self, now: Instant, limit: int) -> list[TaskId]:
         return await self._ids(DUE, now, limit)
 
-    async def overdue(self, now: Instant, limit: int, after: HeldTask | None = None) -> list[HeldTask]:
+    async def overdue_tasks(self, now: Instant, limit: int, after: HeldTask | None = None) -> list[HeldTask]:
         rows = await self._engine.read(lambda tx: tx.fetch(OVERDUE, now, limit, *(after or _FIRST_HELD)))
         return [HeldTask(node, task) for node, task in rows]
 
@@ -81,9 +81,9 @@ class ReadyTables:
         return await self._set_queue(queue, "is_lifo", is_lifo, EventBatch(Kind.QUEUE_CHANGED, shared=shared), now)
 
     async def paused_queues(self) -> set[str]:
-        return {queue.name for queue in await self.queues() if queue.is_paused}
+        return {queue.name for queue in await self.list_queues() if queue.is_paused}
 
-    async def queues(self) -> list[Queue]:
+    async def list_queues(self) -> list[Queue]:
         return [queue_of(row) for row in await self._engine.glance(lambda tx: tx.fetch(QUEUES))]
 
     async def _set_queue(self, queue: str, column: str, is_so: bool, event: EventBatch, now: Instant) -> bool:

@@ -57,7 +57,7 @@ _PARAMETERS = _RECORDS.names.index("parameters")
 class ReadTables:
     _engine: QueryEngine
 
-    async def tasks(self, ids: Sequence[TaskId], *, with_parameters: bool = True) -> dict[TaskId, TaskRecord]:
+    async def load_tasks(self, ids: Sequence[TaskId], *, with_parameters: bool = True) -> dict[TaskId, TaskRecord]:
         if not ids:
             return {}
         look = self._engine.glance if len(ids) <= _FEW else self._engine.read
@@ -122,7 +122,7 @@ class ReadTables:
         )
         return task_search.stop_of(await self._engine.query(sizes))
 
-    async def executions(self, task: TaskId) -> list[ExecutionRecord]:
+    async def task_executions(self, task: TaskId) -> list[ExecutionRecord]:
         async def work(tx: Tx) -> tuple[Sequence[Row], Sequence[Row]]:
             # In this order an execution that ends between the two reads is seen by both, never by none.
             return await tx.fetch(LIVE_OF_TASK, task), await tx.fetch(NEWEST_ENDED, task)
@@ -147,7 +147,7 @@ class ReadTables:
 
         return await self._engine.browse(work)
 
-    async def parents(self, task: TaskId) -> dict[TaskId, TaskStatus | None]:
+    async def awaited_parents(self, task: TaskId) -> dict[TaskId, TaskStatus | None]:
         child = live.alias("child")
         query = (
             select(dependency.c.parent, live.c.status)

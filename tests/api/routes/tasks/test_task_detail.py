@@ -76,14 +76,14 @@ async def test_a_wait_has_bounds(site: Site, wait_s: Any) -> None:
 async def test_many_who_wait_cost_the_store_what_one_does(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = [await site.submit(queue="held") for _ in range(20)]
     looks = 0
-    live = site.store.live
+    live = site.store.live_tasks
 
     async def counted(*args: Any) -> Any:
         nonlocal looks
         looks += 1
         return await live(*args)
 
-    monkeypatch.setattr(site.store, "live", counted)
+    monkeypatch.setattr(site.store, "live_tasks", counted)
     answers = await asyncio.gather(*(waited(site, task, 3) for task in tasks * 3))
     assert {answer.json["status"] for answer in answers} == {"pending"}
     assert looks <= 12, "for sixty who wait three seconds"

@@ -73,7 +73,7 @@ async def a_type_goes_only_forward(store: Store, kit: Kit) -> None:
 async def the_type_of_a_removed_node_is_free(store: Store, kit: Kit) -> None:
     owner, other, third = await kit.join(), await kit.join(), await kit.join()
     await store.put_task_types({"crawl": {"version": 2}, "same": STRICT}, owner, kit.now)
-    await store.unregister(owner, kit.now)
+    await store.unregister_node(owner, kit.now)
     assert await store.put_task_types({"crawl": {}}, other, kit.now) == {"crawl": TypeIgnored.OTHER_NODE}
     assert await store.put_task_types({"crawl": {"version": 2, "title": "b"}, "same": STRICT}, other, kit.now) == {}
     assert {record.owner for record in await kit.second.task_types()} == {other}
@@ -140,9 +140,9 @@ async def types_put_by_many_at_once_have_one_owner(store: Store, kit: Kit) -> No
 
 
 async def a_cluster_begins_with_no_configuration_of_its_own(store: Store, kit: Kit) -> None:
-    assert await kit.second.config("default") == ClusterConfig("default", 0, {})
+    assert await kit.second.cluster_config("default") == ClusterConfig("default", 0, {})
     assert await kit.second.config_history("default", 10) == []
-    assert await kit.second.configs() == []
+    assert await kit.second.cluster_configs() == []
 
 
 async def every_version_is_kept_with_who_and_when(store: Store, kit: Kit) -> None:
@@ -155,7 +155,7 @@ async def every_version_is_kept_with_who_and_when(store: Store, kit: Kit) -> Non
         "bob",
         kit.now,
     )
-    assert await kit.second.config("default") == second
+    assert await kit.second.cluster_config("default") == second
     assert await kit.second.config_history("default", 10) == [second, first]
     assert await kit.second.config_history("default", 1) == [second]
 
@@ -166,7 +166,7 @@ async def clusters_have_versions_of_their_own(store: Store, kit: Kit) -> None:
     await store.put_config("default", {"slots": 1}, "ann", kit.now)
     await store.put_config("default", {"slots": 2}, "ann", kit.now)
     await store.put_config("eu", {"slots": 3}, "ann", kit.now)
-    newest = [(config.cluster, config.version, config.values) for config in await kit.second.configs()]
+    newest = [(config.cluster, config.version, config.values) for config in await kit.second.cluster_configs()]
     assert newest == [("default", 2, {"slots": 2}), ("eu", 1, {"slots": 3})]
 
 
@@ -199,7 +199,7 @@ async def a_cluster_that_is_not_there_has_no_configuration(store: Store, kit: Ki
         with pytest.raises(NotFound):
             await store.put_config("nowhere", {}, "ann", kit.now)
     with pytest.raises(NotFound):
-        await kit.second.config("nowhere")
+        await kit.second.cluster_config("nowhere")
     with pytest.raises(NotFound):
         await kit.second.config_history("nowhere", 1)
 
@@ -208,18 +208,18 @@ async def a_cluster_that_is_not_there_has_no_configuration(store: Store, kit: Ki
 
 
 async def an_installation_has_one_id_for_ever(store: Store, kit: Kit) -> None:
-    ids = await asyncio.gather(*((store, kit.second)[m % 2].installation() for m in range(6)))
+    ids = await asyncio.gather(*((store, kit.second)[m % 2].installation_id() for m in range(6)))
     assert len(set(ids)) == 1
     assert re.fullmatch(r"[0-9a-f]{32}", ids[0])
     async with kit.unchanged():
-        assert await kit.second.installation() == ids[0]
+        assert await kit.second.installation_id() == ids[0]
 
 
 async def the_first_to_keep_a_fact_is_believed(store: Store, kit: Kit) -> None:
-    assert await store.fact("results") is None
+    assert await store.find_fact("results") is None
     kept = await asyncio.gather(*((store, kit.second)[m % 2].keep_fact("results", f"place {m}") for m in range(6)))
     assert len(set(kept)) == 1
     async with kit.unchanged():
         assert await kit.second.keep_fact("results", "another") == kept[0]
-    assert await kit.second.fact("results") == await store.fact("results") == kept[0]
-    assert await store.fact("no such") is None
+    assert await kit.second.find_fact("results") == await store.find_fact("results") == kept[0]
+    assert await store.find_fact("no such") is None

@@ -14,7 +14,7 @@ async def totals_are_exact_without_any_folding(store: Store, kit: Kit) -> None:
     runs = await kit.assign(tasks[1:4], await kit.node())
     await kit.start(runs[0])
     await kit.complete(runs[1])
-    assert await kit.second.totals() == {
+    assert await kit.second.task_totals() == {
         TaskStatus.PENDING: 1,
         TaskStatus.WAITING: 2,
         TaskStatus.ASSIGNED: 1,
@@ -22,19 +22,19 @@ async def totals_are_exact_without_any_folding(store: Store, kit: Kit) -> None:
         TaskStatus.COMPLETED: 1,
         TaskStatus.CANCELLED: 1,
     }
-    assert await kit.second.totals() == await kit.second.count_rows()
+    assert await kit.second.task_totals() == await kit.second.count_rows()
 
 
 async def totals_are_empty_at_first(store: Store, kit: Kit) -> None:
-    assert await kit.second.totals() == {}
+    assert await kit.second.task_totals() == {}
     assert await kit.second.count_rows() == {}
 
 
 async def folding_changes_no_total(store: Store, kit: Kit) -> None:
     await kit.cancel(*(await kit.submit(5))[:2])
-    before, term = await kit.second.totals(), await kit.term()
+    before, term = await kit.second.task_totals(), await kit.term()
     assert await store.fold_counters(term) > 0
-    assert await kit.second.totals() == before
+    assert await kit.second.task_totals() == before
     assert (await kit.dump())["counter_delta"] == []
     assert await store.fold_counters(term) == 0
 
@@ -44,7 +44,7 @@ async def folding_adds_to_what_was_folded_before(store: Store, kit: Kit) -> None
     for _ in range(3):
         await kit.submit(2)
         await store.fold_counters(term)
-    assert await kit.second.totals() == {TaskStatus.PENDING: 6}
+    assert await kit.second.task_totals() == {TaskStatus.PENDING: 6}
 
 
 async def projects_are_counted_apart(store: Store, kit: Kit) -> None:
@@ -54,14 +54,14 @@ async def projects_are_counted_apart(store: Store, kit: Kit) -> None:
     await store.fold_counters(await kit.term())
     await kit.submit(1, lane=books)
     expected = {TaskStatus.CANCELLED: 2, TaskStatus.PENDING: 1}
-    assert await kit.second.totals("books") == await kit.second.count_rows("books") == expected
-    assert await kit.second.totals("shop") == await kit.second.count_rows("shop") == {TaskStatus.PENDING: 3}
-    assert await kit.second.totals("nobody") == await kit.second.count_rows("nobody") == {}
+    assert await kit.second.task_totals("books") == await kit.second.count_rows("books") == expected
+    assert await kit.second.task_totals("shop") == await kit.second.count_rows("shop") == {TaskStatus.PENDING: 3}
+    assert await kit.second.task_totals("nobody") == await kit.second.count_rows("nobody") == {}
 
 
 async def a_task_refused_is_not_counted(store: Store, kit: Kit) -> None:
     await kit.add([kit.new_task(parents=[1])])
-    assert await kit.second.totals() == {}
+    assert await kit.second.task_totals() == {}
 
 
 async def totals_are_exact_while_many_write_and_the_counters_are_folded(store: Store, kit: Kit) -> None:
@@ -71,14 +71,14 @@ async def totals_are_exact_while_many_write_and_the_counters_are_folded(store: S
     async def fold() -> None:
         for _ in range(20):
             await store.fold_counters(term)
-            seen.append(sum((await kit.second.totals()).values()))
+            seen.append(sum((await kit.second.task_totals()).values()))
 
     async def work() -> None:
         for _ in range(5):
             await kit.complete(*await kit.assign(await kit.submit(3), node))
 
     await asyncio.gather(fold(), *(work() for _ in range(4)))
-    assert await kit.second.totals() == await kit.second.count_rows() == {TaskStatus.COMPLETED: 60}
+    assert await kit.second.task_totals() == await kit.second.count_rows() == {TaskStatus.COMPLETED: 60}
     assert seen == sorted(seen)
 
 
@@ -87,4 +87,4 @@ async def two_that_fold_at_once_count_nothing_twice(store: Store, kit: Kit) -> N
     for _ in range(10):
         await kit.submit(2)
         await asyncio.gather(store.fold_counters(term), kit.second.fold_counters(term))
-    assert await kit.second.totals() == {TaskStatus.PENDING: 20}
+    assert await kit.second.task_totals() == {TaskStatus.PENDING: 20}

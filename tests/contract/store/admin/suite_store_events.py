@@ -24,7 +24,7 @@ async def every_change_of_a_task_has_its_event(store: Store, kit: Kit) -> None:
     await _tells(kit, lambda: kit.fail(run, error=ErrorClass.NETWORK), "task.retrying", run.task)
     await _tells(
         kit,
-        lambda: store.change([run.task], task_state_machine.release_due(kit.later()), kit.now),
+        lambda: store.change_tasks([run.task], task_state_machine.release_due(kit.later()), kit.now),
         "task.ready",
         run.task,
     )
@@ -32,12 +32,12 @@ async def every_change_of_a_task_has_its_event(store: Store, kit: Kit) -> None:
     await _tells(kit, lambda: kit.end(node), "task.reassign", run.task)
     (again,) = await kit.assign([run.task], await kit.node())
     await _tells(kit, lambda: kit.finish(again, End.TIMED_OUT), "task.timeout", run.task)
-    await _tells(kit, lambda: store.reopen([run.task], kit.now), "task.reopened", run.task)
+    await _tells(kit, lambda: store.reopen_tasks([run.task], kit.now), "task.reopened", run.task)
     (last,) = await kit.assign([run.task], await kit.node())
     recall = task_state_machine.recall_execution(Recall.MOVE, "move")
-    await _tells(kit, lambda: store.change([run.task], recall, kit.now), "task.recalled", run.task)
+    await _tells(kit, lambda: store.change_tasks([run.task], recall, kit.now), "task.recalled", run.task)
     await _tells(kit, lambda: kit.complete(last), "task.completed", run.task)
-    await _tells(kit, lambda: store.drop([run.task], kit.now), "task.dropped", run.task)
+    await _tells(kit, lambda: store.drop_tasks([run.task], kit.now), "task.dropped", run.task)
 
 
 async def a_submitted_a_failed_a_cancelled_and_a_moved_task_have_their_events(store: Store, kit: Kit) -> None:
@@ -47,7 +47,7 @@ async def a_submitted_a_failed_a_cancelled_and_a_moved_task_have_their_events(st
     await _tells(kit, lambda: kit.add([task]), "task.submitted", task.id)
     urgent = await kit.known_lane(priority=10)
     move = task_state_machine.change_lane({kit.lane.id: urgent.id})
-    await _tells(kit, lambda: store.change([task.id], move, kit.now), "task.reprioritized", task.id)
+    await _tells(kit, lambda: store.change_tasks([task.id], move, kit.now), "task.reprioritized", task.id)
     await _tells(kit, lambda: kit.cancel(task.id), "task.cancelled", task.id)
     child = kit.new_task(parents=[task.id])
     await _tells(kit, lambda: kit.add([child]), "task.cancelled", child.id)
@@ -58,25 +58,25 @@ async def every_change_of_a_node_has_its_event(store: Store, kit: Kit) -> None:
     node = await kit.open_session(await kit.join())
     await _tells(kit, kit.join, "node.registered")
     await _tells(kit, lambda: kit.renew(node), "node.online")
-    await _tells(kit, lambda: store.hold(node.id, None, True, kit.now), "node.draining")
-    await _tells(kit, lambda: store.hold(node.id, None, False, kit.now), "node.online")
+    await _tells(kit, lambda: store.set_maintenance(node.id, None, True, kit.now), "node.draining")
+    await _tells(kit, lambda: store.set_maintenance(node.id, None, False, kit.now), "node.online")
     health = [HealthChange(node.id, Health.UNKNOWN, Health.DEGRADED, {"cpu": 1.0})]
     await _tells(kit, lambda: store.set_health(health, term, kit.now), "node.health_changed")
     await _tells(kit, lambda: store.set_slots(node.id, 3, kit.now), "node.slots_changed")
     await _tells(kit, lambda: kit.end(node), "node.timeout")
     again = await kit.online(node.id)
     await _tells(kit, lambda: kit.end(again, NodeStatus.OFFLINE), "node.offline")
-    await _tells(kit, lambda: store.unregister(node.id, kit.now), "node.unregistered")
+    await _tells(kit, lambda: store.unregister_node(node.id, kit.now), "node.unregistered")
 
 
 async def a_node_that_becomes_unavailable_is_told_with_the_reason(store: Store, kit: Kit) -> None:
     term, node = await kit.term(), await kit.node()
-    await store.hold(node.id, None, True, kit.now)
-    await store.hold(node.id, None, False, kit.now)
+    await store.set_maintenance(node.id, None, True, kit.now)
+    await store.set_maintenance(node.id, None, False, kit.now)
     await store.set_health([HealthChange(node.id, Health.UNKNOWN, Health.UNHEALTHY, {})], term, kit.now)
     await kit.end(node)
     await kit.end(await kit.online(node.id), NodeStatus.OFFLINE)
-    await store.unregister(node.id, kit.now)
+    await store.unregister_node(node.id, kit.now)
     told = [event.data for event in await kit.events() if event.kind == "scheduler.node_unavailable"]
     reasons = ("maintenance", "unhealthy", "unresponsive", "offline", "removed")
     assert told == [{"node": node.id, "reason": reason} for reason in reasons]
@@ -157,10 +157,10 @@ async def a_relay_numbers_what_is_there_and_nothing_twice(store: Store, kit: Kit
     term = await kit.term()
     await kit.events()
     tasks = await kit.submit(3)
-    last = await store.relay(term, 100)
+    last = await store.relay_events(term, 100)
     assert [event.data["task"] for event in (await kit.events())[-3:]] == tasks
     assert last == await kit.second.last_event()
-    assert await store.relay(term, 100) == 0
+    assert await store.relay_events(term, 100) == 0
 
 
 async def a_relay_takes_no_more_rows_than_asked(store: Store, kit: Kit) -> None:
@@ -168,8 +168,8 @@ async def a_relay_takes_no_more_rows_than_asked(store: Store, kit: Kit) -> None:
     await kit.events()
     first, second = await kit.submit(3), await kit.submit(2)
     before = await kit.second.last_event()
-    assert await store.relay(term, 1) == before + len(first)
-    assert await store.relay(term, 1) == before + len(first) + len(second)
+    assert await store.relay_events(term, 1) == before + len(first)
+    assert await store.relay_events(term, 1) == before + len(first) + len(second)
 
 
 async def pages_begin_and_end_inside_a_batch(store: Store, kit: Kit) -> None:
@@ -197,7 +197,7 @@ async def pages_go_on_from_any_number(store: Store, kit: Kit) -> None:
 async def events_of_no_other_transition_can_be_recorded(store: Store, kit: Kit) -> None:
     await kit.events()
     batch = EventBatch(Kind.NODE_UNAVAILABLE, {"node": [1, 2]}, {"reason": "full"})
-    await store.record([batch], kit.now)
+    await store.record_events([batch], kit.now)
     assert [(event.kind, event.data) for event in (await kit.events())[-2:]] == [
         ("scheduler.node_unavailable", {"node": 1, "reason": "full"}),
         ("scheduler.node_unavailable", {"node": 2, "reason": "full"}),
@@ -206,8 +206,8 @@ async def events_of_no_other_transition_can_be_recorded(store: Store, kit: Kit) 
 
 async def recording_nothing_holds_up_nobody(store: Store, kit: Kit) -> None:
     before = await kit.events()
-    await store.record([], kit.now)
-    await store.record([EventBatch(Kind.NODE_UNAVAILABLE, {"node": []})], kit.now)
+    await store.record_events([], kit.now)
+    await store.record_events([EventBatch(Kind.NODE_UNAVAILABLE, {"node": []})], kit.now)
     assert await kit.events() == before
     await kit.submit_one()
     assert len(await kit.events()) == len(before) + 1
@@ -218,10 +218,10 @@ async def nothing_is_lost_or_doubled_while_others_write_and_the_relay_runs(store
 
     async def relay() -> None:
         for _ in range(ROUNDS):
-            await store.relay(term, 3)
+            await store.relay_events(term, 3)
 
     added = [kit.new_task() for _ in range(4 * ROUNDS)]
-    adding = [(store, kit.second)[n % 2].add([Submission([task])], kit.now) for n, task in enumerate(added)]
+    adding = [(store, kit.second)[n % 2].add_tasks([Submission([task])], kit.now) for n, task in enumerate(added)]
     await asyncio.gather(relay(), *adding)
     everything = await kit.events()
     submitted = [event.data["task"] for event in everything if event.kind == "task.submitted"]
@@ -234,7 +234,7 @@ async def two_that_relay_at_once_number_nothing_twice(store: Store, kit: Kit) ->
     await kit.events()
     for _ in range(10):
         tasks = await kit.submit(2)
-        await asyncio.gather(store.relay(term, 10), kit.second.relay(term, 10))
+        await asyncio.gather(store.relay_events(term, 10), kit.second.relay_events(term, 10))
         assert [event.data["task"] for event in (await kit.events())[-2:]] == tasks
 
 

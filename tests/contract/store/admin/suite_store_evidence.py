@@ -98,7 +98,7 @@ async def events_are_folded_once_though_somebody_tries_twice(store: Store, kit: 
     assert await store.fold_evidence(found, news, term) == news
     async with kit.unchanged():
         assert await store.fold_evidence(found, news, term) is None
-    (row,) = await store.evidence([REACT])
+    (row,) = await store.load_evidence([REACT])
     assert row.record.ok == 1.0
 
 
@@ -131,8 +131,8 @@ async def records_of_one_node_and_subject_add_up_and_fade(store: Store, kit: Kit
     now = kit.later(HALF_LIFE_MS)
     await kit.ended_completed()
     blocked = _row(7, failed=2.0, blocked=1.0, at=now, last_blocked_at=now)
-    assert await store.fold_evidence(await _ended(store, kit), [blocked], term) == await store.evidence([REACT])
-    assert await store.evidence([REACT]) == [EvidenceRow(7, REACT, "", Record(2.0, 2.0, 1.0, now, now))]
+    assert await store.fold_evidence(await _ended(store, kit), [blocked], term) == await store.load_evidence([REACT])
+    assert await store.load_evidence([REACT]) == [EvidenceRow(7, REACT, "", Record(2.0, 2.0, 1.0, now, now))]
 
 
 async def evidence_is_found_by_subject_with_the_newest_address(store: Store, kit: Kit) -> None:
@@ -142,10 +142,10 @@ async def evidence_is_found_by_subject_with_the_newest_address(store: Store, kit
         await kit.ended_completed()
         rows = [_row(7, SHOP, address, ok=1.0, at=kit.now), _row(8, ok=1.0, at=kit.now)]
         await store.fold_evidence(await _ended(store, kit), [*rows, _row(9, ("technology", "shop.example"))], term)
-    (row,) = await store.evidence([SHOP, ("host", "other.example")])
+    (row,) = await store.load_evidence([SHOP, ("host", "other.example")])
     assert (row.node, row.subject, row.address, row.record.ok) == (7, SHOP, "198.51.100.2", 2.0)
-    assert {row.node for row in await store.evidence([SHOP, REACT])} == {7, 8}
-    assert await store.evidence([]) == []
+    assert {row.node for row in await store.load_evidence([SHOP, REACT])} == {7, 8}
+    assert await store.load_evidence([]) == []
 
 
 async def what_a_task_was_about_is_found_while_it_lives_and_when_it_is_over(store: Store, kit: Kit) -> None:
@@ -158,11 +158,11 @@ async def what_a_task_was_about_is_found_while_it_lives_and_when_it_is_over(stor
     await kit.add([waiting, over])
     (run,) = await kit.assign([over.id], await kit.node())
     await kit.complete(run)
-    found = await store.contents([plain, waiting.id, over.id])
+    found = await store.task_contents([plain, waiting.id, over.id])
     assert found.keys() == {waiting.id, over.id}
     assert {content.requirement for content in found.values()} == {requirement}
     assert found[over.id].spec == over.spec
-    assert await store.parameters([plain, over.id]) == {plain: b"{}", over.id: over.parameters}
+    assert await store.task_parameters([plain, over.id]) == {plain: b"{}", over.id: over.parameters}
 
 
 async def where_a_task_failed_last_is_known(store: Store, kit: Kit) -> None:
@@ -175,9 +175,9 @@ async def where_a_task_failed_last_is_known(store: Store, kit: Kit) -> None:
             else:
                 await kit.fail(run, error=ErrorClass.NETWORK)
         if node is first:
-            await kit.store.change([failed, moved], _ready(kit), kit.later())
-    assert await store.failed_on([failed, moved, fresh]) == {failed: second.id}
-    assert await store.failed_on([]) == {}
+            await kit.store.change_tasks([failed, moved], _ready(kit), kit.later())
+    assert await store.failed_nodes([failed, moved, fresh]) == {failed: second.id}
+    assert await store.failed_nodes([]) == {}
 
 
 def _ready(kit: Kit) -> DecideTransition:
@@ -189,7 +189,7 @@ async def evidence_that_has_faded_away_is_dropped(store: Store, kit: Kit) -> Non
     await kit.ended_completed()
     term = await kit.term()
     await store.fold_evidence(await _ended(store, kit), [_row(7, ok=9.0, at=kit.now)], term)
-    await store.prune(term, kit.now + KEEP_MS - 1, 10**12, 10**12, 100)
-    assert await store.evidence([REACT])
-    await store.prune(term, kit.now + KEEP_MS + 1, 10**12, 10**12, 100)
-    assert await store.evidence([REACT]) == []
+    await store.prune_rows(term, kit.now + KEEP_MS - 1, 10**12, 10**12, 100)
+    assert await store.load_evidence([REACT])
+    await store.prune_rows(term, kit.now + KEEP_MS + 1, 10**12, 10**12, 100)
+    assert await store.load_evidence([REACT]) == []

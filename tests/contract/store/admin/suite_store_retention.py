@@ -21,23 +21,23 @@ ROUNDS = 30
 async def an_old_final_task_goes_with_all_that_belongs_to_it(store: Store, kit: Kit) -> None:
     task = await kit.ended_failed()
     term = await kit.term()
-    assert await store.prune(term, kit.later(2 * DAY_MS), DAY_MS, EVERYTHING * DAY_MS, 100) == Pruned([task], 1)
-    assert await kit.second.tasks([task]) == {}
-    assert await kit.second.executions(task) == []
+    assert await store.prune_rows(term, kit.later(2 * DAY_MS), DAY_MS, EVERYTHING * DAY_MS, 100) == Pruned([task], 1)
+    assert await kit.second.load_tasks([task]) == {}
+    assert await kit.second.task_executions(task) == []
     assert await kit.second.dead_letters(10) == []
-    assert await kit.second.totals() == await kit.second.count_rows() == {}
+    assert await kit.second.task_totals() == await kit.second.count_rows() == {}
 
 
 async def a_young_final_task_stays(store: Store, kit: Kit) -> None:
     task = await kit.ended_completed()
     async with _nothing_goes(kit):
-        await store.prune(await kit.term(), kit.later(DAY_MS - 1), DAY_MS, DAY_MS, 100)
+        await store.prune_rows(await kit.term(), kit.later(DAY_MS - 1), DAY_MS, DAY_MS, 100)
     assert await kit.status(task) is TaskStatus.COMPLETED
 
 
 async def a_live_task_stays_however_old(store: Store, kit: Kit) -> None:
     task = await kit.submit_one()
-    await store.prune(await kit.term(), kit.later(365 * DAY_MS), DAY_MS, DAY_MS, 100)
+    await store.prune_rows(await kit.term(), kit.later(365 * DAY_MS), DAY_MS, DAY_MS, 100)
     assert await kit.status(task) is TaskStatus.PENDING
 
 
@@ -45,7 +45,7 @@ async def an_old_task_that_ended_lately_stays(store: Store, kit: Kit) -> None:
     task = await kit.submit_one()
     kit.later(10 * DAY_MS)
     await kit.cancel(task)
-    await store.prune(await kit.term(), kit.now, DAY_MS, DAY_MS, 100)
+    await store.prune_rows(await kit.term(), kit.now, DAY_MS, DAY_MS, 100)
     assert await kit.status(task) is TaskStatus.CANCELLED
 
 
@@ -95,7 +95,7 @@ async def a_member_stays_while_its_group_is_needed_as_one(store: Store, kit: Kit
         await store.settle_groups(await kit.term(), kit.now)
         kit.later(2 * DAY_MS)
         await _prune_all(store, kit)
-        assert await kit.second.tasks([ended, open_member]) == {}
+        assert await kit.second.load_tasks([ended, open_member]) == {}
 
 
 async def tasks_that_stay_do_not_stand_in_the_way_of_others(store: Store, kit: Kit) -> None:
@@ -106,7 +106,7 @@ async def tasks_that_stay_do_not_stand_in_the_way_of_others(store: Store, kit: K
     await kit.cancel(*old)
     kit.later(40 * DAY_MS)
     await _prune_all(store, kit, limit=2)
-    assert await kit.second.tasks(old) == {}
+    assert await kit.second.load_tasks(old) == {}
     assert (await flow.words())["s0"] == "completed"
 
 
@@ -122,7 +122,7 @@ async def large_results_go_a_few_at_a_time(store: Store, kit: Kit) -> None:
     term = await kit.term()
     sizes, cursor = [], PruneCursor()
     for _ in range(4):
-        pruned = await store.prune(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 100, after=cursor)
+        pruned = await store.prune_rows(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 100, after=cursor)
         sizes.append(len(pruned.tasks))
         cursor = pruned.cursor
     assert sizes == [2, 2, 2, 0]
@@ -133,12 +133,12 @@ async def no_more_tasks_go_at_once_than_asked(store: Store, kit: Kit) -> None:
     await kit.cancel(*tasks)
     term = await kit.term()
     kit.later(2 * DAY_MS)
-    pruned = await store.prune(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 2)
+    pruned = await store.prune_rows(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 2)
     assert pruned == Pruned(tasks[:2], 2, PruneCursor(task=tasks[1]), is_more=True)
-    assert await kit.second.totals() == await kit.second.count_rows() == {TaskStatus.CANCELLED: 3}
-    while (await store.prune(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 2)).rows:
+    assert await kit.second.task_totals() == await kit.second.count_rows() == {TaskStatus.CANCELLED: 3}
+    while (await store.prune_rows(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 2)).rows:
         pass
-    assert await kit.second.totals() == {}
+    assert await kit.second.task_totals() == {}
 
 
 async def old_events_go_and_young_ones_stay(store: Store, kit: Kit) -> None:
@@ -147,7 +147,7 @@ async def old_events_go_and_young_ones_stay(store: Store, kit: Kit) -> None:
     kit.later(2 * DAY_MS)
     young = await kit.submit(2)
     before = await kit.events()
-    await store.prune(await kit.term(), kit.now, EVERYTHING * DAY_MS, DAY_MS, 100)
+    await store.prune_rows(await kit.term(), kit.now, EVERYTHING * DAY_MS, DAY_MS, 100)
     kept = await kit.second.events_after(0, EVERYTHING)
     assert [event.data["task"] for event in kept] == young
     assert kept == before[-2:]
@@ -160,7 +160,7 @@ async def no_more_rows_of_any_table_go_at_once_than_asked(store: Store, kit: Kit
     for n in range(count):
         await kit.submit_one()
         await kit.events()
-        await store.note_heartbeats([(node, b"{}")], term, kit.later())
+        await store.add_heartbeats([(node, b"{}")], term, kit.later())
         await kit.add([kit.new_task()], claim=Claim("shop", f"key {n}", b"body", kit.now))
     await _write_rows(kit, term, count)
     kit.later(400 * DAY_MS)
@@ -168,7 +168,7 @@ async def no_more_rows_of_any_table_go_at_once_than_asked(store: Store, kit: Kit
     before = await kit.dump()
     assert all(len(before[name]) >= count for name in due), {name: len(before[name]) for name in due}
     while True:
-        pruned = await store.prune(term, kit.now, DAY_MS, DAY_MS, limit)
+        pruned = await store.prune_rows(term, kit.now, DAY_MS, DAY_MS, limit)
         after = await kit.dump()
         lost = {name: len(before[name]) - len(after[name]) for name in due}
         assert all(count <= limit for count in lost.values()), lost
@@ -183,7 +183,7 @@ async def numbers_go_on_after_all_events_went(store: Store, kit: Kit) -> None:
     await kit.submit(3)
     last = (await kit.events())[-1].number
     kit.later(2 * DAY_MS)
-    await store.prune(await kit.term(), kit.now, EVERYTHING * DAY_MS, 0, 100)
+    await store.prune_rows(await kit.term(), kit.now, EVERYTHING * DAY_MS, 0, 100)
     await kit.submit_one()
     assert (await kit.events())[-1].number == last + 1
 
@@ -194,23 +194,23 @@ async def pages_go_on_from_a_number_whose_event_went(store: Store, kit: Kit) -> 
     kit.later(2 * DAY_MS)
     young = await kit.submit(2)
     await kit.events()
-    await store.prune(await kit.term(), kit.now, EVERYTHING * DAY_MS, DAY_MS, 100)
+    await store.prune_rows(await kit.term(), kit.now, EVERYTHING * DAY_MS, DAY_MS, 100)
     assert [event.data["task"] for event in await kit.second.events_after(1, 10)] == young
 
 
 async def old_heartbeats_go(store: Store, kit: Kit) -> None:
     node, term = await kit.join(), await kit.term()
-    await store.note_heartbeats([(node, b"{}")], term, kit.now)
+    await store.add_heartbeats([(node, b"{}")], term, kit.now)
     young = kit.later(2 * DAY_MS)
-    await store.note_heartbeats([(node, b"{}")], term, young)
-    await store.prune(term, kit.now, DAY_MS, DAY_MS, 100)
+    await store.add_heartbeats([(node, b"{}")], term, young)
+    await store.prune_rows(term, kit.now, DAY_MS, DAY_MS, 100)
     assert [row[1] for row in (await kit.dump())["heartbeat"]] == [young]
 
 
 async def keys_past_their_time_go(store: Store, kit: Kit) -> None:
     for key, expires_at in (("old", kit.now + 1_000), ("young", kit.now + 2_000)):
         await kit.add([kit.new_task()], claim=Claim("shop", key, b"body", expires_at))
-    await store.prune(await kit.term(), kit.later(1_000), DAY_MS, DAY_MS, 100)
+    await store.prune_rows(await kit.term(), kit.later(1_000), DAY_MS, DAY_MS, 100)
     (kept,) = (await kit.dump())["idempotency"]
     assert "young" in kept[0]
 
@@ -219,12 +219,12 @@ async def chunks_of_forgotten_tasks_are_listed_until_they_were_removed(store: St
     pruned, dropped = await kit.ended_failed(), await kit.ended_failed()
     term = await kit.term()
     assert await store.unremoved_chunks(10) == []
-    await store.drop([dropped], kit.now)
+    await store.drop_tasks([dropped], kit.now)
     assert await kit.second.unremoved_chunks(10) == [dropped]
-    await store.prune(term, kit.later(2 * DAY_MS), DAY_MS, EVERYTHING * DAY_MS, 100)
+    await store.prune_rows(term, kit.later(2 * DAY_MS), DAY_MS, EVERYTHING * DAY_MS, 100)
     assert await kit.second.unremoved_chunks(10) == sorted([pruned, dropped])
     assert await kit.second.unremoved_chunks(1) == [min(pruned, dropped)]
-    await store.chunks_removed(term, [pruned])
+    await store.mark_chunks_removed(term, [pruned])
     assert await kit.second.unremoved_chunks(10) == [dropped]
 
 
@@ -242,7 +242,7 @@ async def old_audit_entries_go_a_few_at_a_time(store: Store, kit: Kit) -> None:
     kit.later(2 * DAY_MS)
     await _note(store, kit)
     term = await kit.term()
-    rows = [(await store.prune(term, kit.now, DAY_MS, DAY_MS, 2, keep_audit_ms=DAY_MS)).rows for _ in range(3)]
+    rows = [(await store.prune_rows(term, kit.now, DAY_MS, DAY_MS, 2, keep_audit_ms=DAY_MS)).rows for _ in range(3)]
     assert rows == [2, 1, 0]
     assert [entry.at for entry in await kit.second.audit_page(10)] == [kit.now]
 
@@ -251,7 +251,7 @@ async def the_audit_log_is_kept_for_a_year(store: Store, kit: Kit) -> None:
     await _note(store, kit)
     term = await kit.term()
     for later, kept in ((365 * DAY_MS, 1), (1, 0)):
-        await store.prune(term, kit.later(later), DAY_MS, DAY_MS, 100)
+        await store.prune_rows(term, kit.later(later), DAY_MS, DAY_MS, 100)
         assert len(await kit.second.audit_page(10)) == kept
 
 
@@ -266,13 +266,13 @@ async def enrolments_that_are_over_go_and_other_tokens_stay(store: Store, kit: K
     ]
     term = await kit.term()
     kit.later(2 * DAY_MS)
-    assert (await store.prune(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 2)).rows == 2
-    assert (await store.prune(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 100)).rows == 2
-    assert [token.id for token in await kit.second.tokens()] == [token.id for token in reversed(kept)]
+    assert (await store.prune_rows(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 2)).rows == 2
+    assert (await store.prune_rows(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 100)).rows == 2
+    assert [token.id for token in await kit.second.list_tokens()] == [token.id for token in reversed(kept)]
 
 
 async def _note(store: Store, kit: Kit) -> None:
-    await store.note_change(NewAuditEntry(kit.now, None, "ann", None, None, "127.0.0.1", "task.cancel", "t", b"{}"))
+    await store.add_audit_entry(NewAuditEntry(kit.now, None, "ann", None, None, "127.0.0.1", "task.cancel", "t", b"{}"))
 
 
 async def nothing_old_means_nothing_goes(store: Store, kit: Kit) -> None:
@@ -280,7 +280,7 @@ async def nothing_old_means_nothing_goes(store: Store, kit: Kit) -> None:
     term = await kit.term()
     await kit.events()
     async with kit.unchanged():
-        assert await store.prune(term, kit.now, DAY_MS, DAY_MS, 100) == Pruned([], 0)
+        assert await store.prune_rows(term, kit.now, DAY_MS, DAY_MS, 100) == Pruned([], 0)
 
 
 async def a_task_retried_at_the_moment_it_would_go_is_kept_whole_or_gone_whole(store: Store, kit: Kit) -> None:
@@ -290,23 +290,23 @@ async def a_task_retried_at_the_moment_it_would_go_is_kept_whole_or_gone_whole(s
         await kit.cancel(task)
         kit.later(2 * DAY_MS)
         calls = [
-            store.prune(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 100),
-            kit.second.reopen([task], kit.now),
+            store.prune_rows(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, 100),
+            kit.second.reopen_tasks([task], kit.now),
         ]
         await asyncio.gather(*kit.rng.sample(calls, len(calls)))
         dump = await kit.dump()
         places = [name for name in ("task", "live", "done") if any(row[0] == task for row in dump[name])]
         assert places in ([], ["task", "live"])
         await kit.cancel(task)
-        await store.drop([task], kit.now)
-    assert await kit.second.totals() == await kit.second.count_rows()
+        await store.drop_tasks([task], kit.now)
+    assert await kit.second.task_totals() == await kit.second.count_rows()
 
 
 async def _prune_all(store: Store, kit: Kit, limit: int = 100) -> None:
     """As the leader does: until there is no more."""
     term, cursor = await kit.term(), PruneCursor()
     while True:
-        pruned = await store.prune(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, limit, after=cursor)
+        pruned = await store.prune_rows(term, kit.now, DAY_MS, EVERYTHING * DAY_MS, limit, after=cursor)
         cursor = pruned.cursor
         if not pruned.is_more:
             return

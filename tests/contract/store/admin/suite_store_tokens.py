@@ -24,7 +24,7 @@ async def a_token_is_kept_as_it_was_made(store: Store, kit: Kit) -> None:
     assert (made.expires_at, made.uses_left) == (kit.now + 5, 3)
     assert (made.last_used_at, made.rotated_at, made.rotated_by, made.revoked_at) == (None, None, None, None)
     assert await kit.second.token_by_secret("hash") == made
-    assert await kit.second.tokens() == [made]
+    assert await kit.second.list_tokens() == [made]
 
 
 async def an_unknown_secret_has_no_token(store: Store, kit: Kit) -> None:
@@ -35,7 +35,7 @@ async def an_unknown_secret_has_no_token(store: Store, kit: Kit) -> None:
 async def tokens_are_listed_newest_first_whatever_their_state(store: Store, kit: Kit) -> None:
     made = [await store.add_token(_new(f"hash {n}", expires_at=kit.now + n), kit.now) for n in range(1, 4)]
     await store.revoke_token(made[1].id, kit.later())
-    assert [token.id for token in await kit.second.tokens()] == [token.id for token in reversed(made)]
+    assert [token.id for token in await kit.second.list_tokens()] == [token.id for token in reversed(made)]
 
 
 async def a_revoked_token_says_since_when_and_is_revoked_once(store: Store, kit: Kit) -> None:
@@ -83,7 +83,7 @@ async def the_use_of_a_token_is_noted_once_in_a_while(store: Store, kit: Kit) ->
     first = kit.now
     for ms, expected in ((0, first), (MINUTE_MS - 1, first), (1, first + MINUTE_MS)):
         await store.touch_token(made.id, kit.later(ms), MINUTE_MS)
-        assert [token.last_used_at for token in await kit.second.tokens()] == [expected]
+        assert [token.last_used_at for token in await kit.second.list_tokens()] == [expected]
 
 
 # -- enrolment
@@ -92,7 +92,7 @@ async def the_use_of_a_token_is_noted_once_in_a_while(store: Store, kit: Kit) ->
 async def an_enrolment_is_used_as_often_as_it_says(store: Store, kit: Kit) -> None:
     made = await store.add_token(_new("hash", Role.ENROL, uses=2), kit.now)
     for uses_left in (1, 0):
-        await store.register(_joining(kit, f"key {uses_left}", enrolment="hash"), kit.later())
+        await store.register_node(_joining(kit, f"key {uses_left}", enrolment="hash"), kit.later())
         token = await kit.second.token_by_secret("hash")
         assert token is not None
         assert (token.id, token.uses_left, token.last_used_at) == (made.id, uses_left, kit.now)
@@ -105,14 +105,14 @@ async def of_many_that_use_an_enrolment_at_once_as_many_get_in_as_it_says(store:
         await store.add_token(_new(f"hash {n}", Role.ENROL, uses=3), kit.now)
         calls = [_may_join((store, kit.second)[m % 2], kit, f"key {n} {m}", f"hash {n}") for m in range(8)]
         assert (await asyncio.gather(*calls)).count(True) == 3
-        assert [token.uses_left for token in await kit.second.tokens()] == [0] * (n + 1)
-        assert len(await kit.second.nodes()) == 3 * (n + 1)
+        assert [token.uses_left for token in await kit.second.list_tokens()] == [0] * (n + 1)
+        assert len(await kit.second.load_nodes()) == 3 * (n + 1)
 
 
 async def an_enrolment_without_a_number_is_used_for_ever(store: Store, kit: Kit) -> None:
     await store.add_token(_new("hash", Role.ENROL), kit.now)
     for n in range(5):
-        await store.register(_joining(kit, f"key {n}", enrolment="hash"), kit.later())
+        await store.register_node(_joining(kit, f"key {n}", enrolment="hash"), kit.later())
         token = await kit.second.token_by_secret("hash")
         assert token is not None
         assert (token.uses_left, token.last_used_at) == (None, kit.now)
@@ -131,21 +131,21 @@ async def an_enrolment_that_is_over_is_not_used(store: Store, kit: Kit) -> None:
 
 async def a_node_that_asks_again_uses_nothing_up(store: Store, kit: Kit) -> None:
     await store.add_token(_new("hash", Role.ENROL, uses=1), kit.now)
-    node = await store.register(_joining(kit, "key"), kit.now)
+    node = await store.register_node(_joining(kit, "key"), kit.now)
     assert await _may_join(store, kit, "somebody else's", "hash")
     async with kit.unchanged():
         assert not await _may_join(store, kit, "a third's", "hash")
         assert await _may_join(store, kit, "key", "hash")
         assert not await _may_join(store, kit, "key", "other")
-    await store.unregister(node, kit.now)
+    await store.unregister_node(node, kit.now)
     assert not await _may_join(store, kit, "key", "hash")
 
 
 async def a_node_that_asks_again_needs_an_enrolment_that_is_in_force(store: Store, kit: Kit) -> None:
     token = await store.add_token(_new("hash", Role.ENROL, expires_at=kit.now + 1_000), kit.now)
-    await store.register(_joining(kit, "key"), kit.now)
+    await store.register_node(_joining(kit, "key"), kit.now)
     with pytest.raises(NotAllowed):
-        await store.register(_joining(kit, "key", enrolment="hash"), kit.now + 1_000)
+        await store.register_node(_joining(kit, "key", enrolment="hash"), kit.now + 1_000)
     assert await _may_join(store, kit, "key", "hash")
     await store.revoke_token(token.id, kit.now)
     assert not await _may_join(store, kit, "key", "hash")
@@ -153,27 +153,27 @@ async def a_node_that_asks_again_needs_an_enrolment_that_is_in_force(store: Stor
 
 async def registering_spends_an_enrolment_or_changes_nothing(store: Store, kit: Kit) -> None:
     made = await store.add_token(_new("hash", Role.ENROL, uses=1), kit.now)
-    known = await store.register(_joining(kit, "known", "worker-001"), kit.now)
+    known = await store.register_node(_joining(kit, "known", "worker-001"), kit.now)
     async with kit.unchanged():
         with pytest.raises(Conflict):
-            await store.register(_joining(kit, "one", "worker-001", enrolment="hash"), kit.now)
+            await store.register_node(_joining(kit, "one", "worker-001", enrolment="hash"), kit.now)
         for secret in ("unknown", ""):
             with pytest.raises(NotAllowed):
-                await store.register(_joining(kit, "one", enrolment=secret), kit.now)
-    node = await store.register(_joining(kit, "one", enrolment="hash"), kit.now)
-    assert [token.uses_left for token in await kit.second.tokens() if token.id == made.id] == [0]
-    assert await kit.second.register(_joining(kit, "one", enrolment="hash"), kit.now) == node
-    assert await kit.second.register(_joining(kit, "known", enrolment="hash"), kit.now) == known
+                await store.register_node(_joining(kit, "one", enrolment=secret), kit.now)
+    node = await store.register_node(_joining(kit, "one", enrolment="hash"), kit.now)
+    assert [token.uses_left for token in await kit.second.list_tokens() if token.id == made.id] == [0]
+    assert await kit.second.register_node(_joining(kit, "one", enrolment="hash"), kit.now) == node
+    assert await kit.second.register_node(_joining(kit, "known", enrolment="hash"), kit.now) == known
     async with kit.unchanged():
         with pytest.raises(NotAllowed):
-            await store.register(_joining(kit, "two", enrolment="hash"), kit.now)
+            await store.register_node(_joining(kit, "two", enrolment="hash"), kit.now)
 
 
 async def one_node_that_joins_many_times_at_once_needs_one_use(store: Store, kit: Kit) -> None:
     for n in range(ROUNDS):
         await store.add_token(_new(f"hash {n}", Role.ENROL, uses=1), kit.now)
         calls = [
-            (store, kit.second)[m % 2].register(_joining(kit, f"key {n}", enrolment=f"hash {n}"), kit.now)
+            (store, kit.second)[m % 2].register_node(_joining(kit, f"key {n}", enrolment=f"hash {n}"), kit.now)
             for m in range(4)
         ]
         assert len(set(await asyncio.gather(*calls))) == 1
@@ -207,19 +207,19 @@ async def of_many_under_one_key_one_makes_a_token(store: Store, kit: Kit) -> Non
 
 
 async def a_node_registers_under_a_key_with_one_body(store: Store, kit: Kit) -> None:
-    await store.register(_joining(kit, "taken", "worker-001"), kit.now)
+    await store.register_node(_joining(kit, "taken", "worker-001"), kit.now)
     with pytest.raises(Conflict):
-        await store.register(_joining(kit, "one", "worker-001", claim=_claim(kit, body=b"refused")), kit.now)
-    node = await store.register(_joining(kit, "one", claim=_claim(kit)), kit.now)
-    assert await kit.second.register(_joining(kit, "one", claim=_claim(kit)), kit.now) == node
+        await store.register_node(_joining(kit, "one", "worker-001", claim=_claim(kit, body=b"refused")), kit.now)
+    node = await store.register_node(_joining(kit, "one", claim=_claim(kit)), kit.now)
+    assert await kit.second.register_node(_joining(kit, "one", claim=_claim(kit)), kit.now) == node
     async with kit.unchanged():
         with pytest.raises(IdempotencyMismatch):
-            await store.register(_joining(kit, "one", claim=_claim(kit, body=b"other")), kit.now)
+            await store.register_node(_joining(kit, "one", claim=_claim(kit, body=b"other")), kit.now)
 
 
 async def _may_join(store: Store, kit: Kit, join_key: str, enrolment: str) -> bool:
     try:
-        await store.register(_joining(kit, join_key, enrolment=enrolment), kit.now)
+        await store.register_node(_joining(kit, join_key, enrolment=enrolment), kit.now)
     except NotAllowed:
         return False
     return True
@@ -264,7 +264,7 @@ async def an_admin_is_missing_when_none_is_usable(store: Store, kit: Kit) -> Non
 
 async def what_was_done_is_read_from_the_newest_on(store: Store, kit: Kit) -> None:
     for n in range(5):
-        await store.note_change(_entry(kit, target=f"task {n}"))
+        await store.add_audit_entry(_entry(kit, target=f"task {n}"))
     first = await kit.second.audit_page(2)
     rest = await kit.second.audit_page(10, before=first[-1].id)
     assert [entry.target for entry in first] == ["task 4", "task 3"]
@@ -273,8 +273,8 @@ async def what_was_done_is_read_from_the_newest_on(store: Store, kit: Kit) -> No
 
 
 async def an_entry_is_kept_whole(store: Store, kit: Kit) -> None:
-    await store.note_change(_entry(kit, details=b'{"priority":[5,9]}'))
-    await store.note_change(_entry(kit, role=None, name="", token=None, node=77, action="token.refused"))
+    await store.add_audit_entry(_entry(kit, details=b'{"priority":[5,9]}'))
+    await store.add_audit_entry(_entry(kit, role=None, name="", token=None, node=77, action="token.refused"))
     nobody, ann = await kit.second.audit_page(10)
     assert ann == AuditEntry(
         ann.id, kit.now, Role.OPERATOR, "ann", 3, None, "10.0.0.9", "task.cancel", "task-1", {"priority": [5, 9]}

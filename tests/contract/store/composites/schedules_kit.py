@@ -57,22 +57,22 @@ async def firings_due(kit: Kit, store: Store | None = None) -> list[Firing]:
 
 
 async def fire(kit: Kit) -> Fired:
-    return await kit.store.fire(await firings_due(kit), await kit.term(), kit.now)
+    return await kit.store.fire_schedules(await firings_due(kit), await kit.term(), kit.now)
 
 
 async def as_it_stands(kit: Kit, schedule: Schedule) -> Schedule:
-    found = await kit.second.schedule(schedule.id)
+    found = await kit.second.find_schedule(schedule.id)
     assert found is not None
     return found
 
 
 async def ticks_of(kit: Kit, schedule: Schedule) -> list[tuple[Instant, TickStatus]]:
     """Oldest first."""
-    return [(tick.at, tick.status) for tick in reversed(await kit.second.ticks(schedule.id, 10_000))]
+    return [(tick.at, tick.status) for tick in reversed(await kit.second.list_ticks(schedule.id, 10_000))]
 
 
 async def tasks_of(kit: Kit, schedule: Schedule) -> list[TaskId]:
-    return [tick.task for tick in reversed(await kit.second.ticks(schedule.id, 10_000)) if tick.task is not None]
+    return [tick.task for tick in reversed(await kit.second.list_ticks(schedule.id, 10_000)) if tick.task is not None]
 
 
 async def told_of(kit: Kit, schedule: Schedule) -> list[Event]:

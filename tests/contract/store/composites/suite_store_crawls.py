@@ -12,7 +12,7 @@ from crawlfleet.model.task import RetryPolicy
 from crawlfleet.ports.composite_store import Asking, ChunkReport, Exchanged
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import NewCrawl, NewGroup, Submission
-from crawlfleet.store.composites.crawls import shed_urls, unpacked
+from crawlfleet.store.composites.crawls import shed_urls, unpack_urls
 from testkit.factories import Kit, ReadyNode, Run
 
 SITE = "http://site.test/"
@@ -20,12 +20,12 @@ SITE = "http://site.test/"
 
 async def a_crawl_is_made_with_its_seeds(store: Store, kit: Kit) -> None:
     crawl, (first, _) = await _crawl(kit, members=2, seeds=_urls("a", "b", "a"))
-    state = (await kit.second.crawls([crawl]))[crawl]
+    state = (await kit.second.crawl_states([crawl]))[crawl]
     assert (state.found, state.queued, state.leased, state.counts) == (2, 2, 0, CrawlCounts())
     assert (state.started_at, state.finished_at) == (None, None)
     given = await _ask(kit, first)
     assert (given.state, _names(given)) == ("chunk", ["a"])
-    assert (await kit.second.crawls([crawl]))[crawl].leased == 1
+    assert (await kit.second.crawl_states([crawl]))[crawl].leased == 1
 
 
 async def a_reported_chunk_counts_with_all_it_found(store: Store, kit: Kit) -> None:
@@ -36,7 +36,7 @@ async def a_reported_chunk_counts_with_all_it_found(store: Store, kit: Kit) -> N
     )
     then = await _ask(kit, run, report)
     assert (then.state, _names(then)) == ("chunk", ["b"])
-    state = (await kit.second.crawls([crawl]))[crawl]
+    state = (await kit.second.crawl_states([crawl]))[crawl]
     assert (state.counts, state.found) == (CrawlCounts(pages=1, items=7, bytes=900), 3)
     (part,) = await kit.second.crawl_parts(crawl, 0, 10)
     assert part == (given.number, run.task, run.execution, 0, 2)
@@ -66,7 +66,7 @@ async def an_execution_that_is_over_reports_nothing(store: Store, kit: Kit) -> N
         late = ChunkReport(given.number, CrawlCounts(pages=1), _urls("b", depth=1), (), 0, 1)
         assert (await _ask(kit, lost, late)).state == "stale"
     assert _names(await _ask(kit, other)) == _names(given)
-    assert (await kit.second.crawls([crawl]))[crawl].counts.pages == 0
+    assert (await kit.second.crawl_states([crawl]))[crawl].counts.pages == 0
 
 
 async def a_chunk_of_somebody_else_is_not_reported(store: Store, kit: Kit) -> None:
@@ -87,7 +87,7 @@ async def a_crawl_ends_when_nothing_is_left(store: Store, kit: Kit) -> None:
     kit.later()
     assert (await _ask(kit, run, ChunkReport(given.number, CrawlCounts(pages=1)))).state == "done"
     assert (await _ask(kit, other)).state == "done"
-    state = (await kit.second.crawls([crawl]))[crawl]
+    state = (await kit.second.crawl_states([crawl]))[crawl]
     assert (state.finished_at, state.stopped_by, state.queued) == (kit.now, None, 0)
 
 
@@ -155,7 +155,7 @@ async def urls_that_were_not_visited_come_again(store: Store, kit: Kit) -> None:
     report = ChunkReport(given.number, CrawlCounts(pages=2), again=[given.urls[1]._replace(tries=1)])
     then = await _ask(kit, run, report)
     assert [(one.url, one.tries) for one in then.urls] == [(SITE + "b", 1)]
-    assert (await kit.second.crawls([crawl]))[crawl].found == 3
+    assert (await kit.second.crawl_states([crawl]))[crawl].found == 3
 
 
 async def a_sitemap_is_no_page_and_has_a_chunk_of_its_own(store: Store, kit: Kit) -> None:
@@ -167,7 +167,7 @@ async def a_sitemap_is_no_page_and_has_a_chunk_of_its_own(store: Store, kit: Kit
     assert (await _ask(kit, other)).state == "wait"
     then = await _ask(kit, run, ChunkReport(first.number))
     assert [one.flags for one in then.urls] == [0]
-    assert (await kit.second.crawls([crawl]))[crawl].found == 1
+    assert (await kit.second.crawl_states([crawl]))[crawl].found == 1
 
 
 async def one_that_works_gets_more_only_when_there_is_enough(store: Store, kit: Kit) -> None:
@@ -194,7 +194,7 @@ async def pages_are_never_more_than_were_asked_for(store: Store, kit: Kit) -> No
         report = ChunkReport(one.number, CrawlCounts(pages=pages, failed=len(one.urls) - pages))
         await _ask(kit, run, report)
     await _work_off(kit, runs, lambda _: ())
-    state = (await kit.second.crawls([crawl]))[crawl]
+    state = (await kit.second.crawl_states([crawl]))[crawl]
     assert (state.counts.pages, state.stopped_by, state.leased) == (15, "max_pages", 0)
 
 
@@ -205,7 +205,7 @@ async def limits_of_time_and_size_end_a_crawl(store: Store, kit: Kit) -> None:
         kit.later(later_ms)
         report = ChunkReport(given.number, CrawlCounts(pages=1, bytes=10), _urls("b"))
         assert (await _ask(kit, run, report)).state == "done"
-        assert (await kit.second.crawls([crawl]))[crawl].stopped_by == word
+        assert (await kit.second.crawl_states([crawl]))[crawl].stopped_by == word
 
 
 async def a_crawl_goes_on_when_its_members_are_tried_again(store: Store, kit: Kit) -> None:
@@ -213,7 +213,7 @@ async def a_crawl_goes_on_when_its_members_are_tried_again(store: Store, kit: Ki
     given = await _ask(kit, run)
     await _ask(kit, run, ChunkReport(given.number, CrawlCounts(pages=1), again=given.urls[1:]))
     await kit.fail(run)
-    assert (await kit.second.crawls([crawl]))[crawl].finished_at is None
+    assert (await kit.second.crawl_states([crawl]))[crawl].finished_at is None
     anew = await _member(kit, crawl)
     assert _names(await _ask(kit, anew)) == ["b"]
 
@@ -223,7 +223,7 @@ async def a_crawl_goes_with_its_group(store: Store, kit: Kit) -> None:
     given = await _ask(kit, run)
     await _ask(kit, run, ChunkReport(given.number, CrawlCounts(pages=1)))
     await kit.complete(run)
-    await store.drop([run.task], kit.now)
+    await store.drop_tasks([run.task], kit.now)
     assert await store.remove_group(crawl)
     dump = await kit.dump()
     for name in ("crawl", "crawl_seen", "crawl_chunk"):
@@ -233,7 +233,7 @@ async def a_crawl_goes_with_its_group(store: Store, kit: Kit) -> None:
 async def a_large_crawl_is_forgotten_bit_by_bit(store: Store, kit: Kit) -> None:
     crawl, _ = await _crawl(kit, members=0, seeds=_urls(*map(str, range(10))))
     for left in ({crawl}, {crawl}, set[GroupId]()):
-        assert await kit.second.engine.write(lambda tx: shed_urls(tx, [crawl], most=5)) == left
+        assert await kit.second.engine.write(lambda tx: shed_urls(tx, [crawl], limit=5)) == left
     assert await store.remove_group(crawl)
     assert (await kit.dump())["crawl_chunk"] == []
 
@@ -276,7 +276,7 @@ async def many_members_at_once_visit_every_page_once(store: Store, kit: Kit) -> 
                 reachable.add(n)
                 todo.append(n)
     assert counted == Counter(map(str, reachable))
-    state = (await kit.second.crawls([crawl]))[crawl]
+    state = (await kit.second.crawl_states([crawl]))[crawl]
     assert (state.counts.pages, state.found, state.queued) == (len(reachable), len(reachable), 0)
 
 
@@ -292,7 +292,7 @@ async def watchers_are_told_now_and_then_and_at_the_end(store: Store, kit: Kit) 
     assert told[0]["group"] == crawl
     pages = [one["pages"] for one in told]
     # Two seconds apart are chunks, and events five at least; but for the last.
-    state = (await kit.second.crawls([crawl]))[crawl]
+    state = (await kit.second.crawl_states([crawl]))[crawl]
     assert pages == sorted(pages) and len(told) <= 2 + (kit.now - (state.started_at or 0)) // 5_000
     assert [one["is_finished"] for one in told] == [False] * (len(told) - 1) + [True]
     last = told[-1]
@@ -306,7 +306,7 @@ async def watchers_are_told_now_and_then_and_at_the_end(store: Store, kit: Kit) 
 async def _check_disjoint(kit: Kit, crawl: GroupId) -> None:
     sql = "SELECT urls FROM crawl_chunk WHERE crawl = $1 AND state < 2"
     rows = await kit.second.engine.read(lambda tx: tx.fetch(sql, crawl))
-    urls = [one.url for (blob,) in rows for one in unpacked(blob)]
+    urls = [one.url for (blob,) in rows for one in unpack_urls(blob)]
     assert len(urls) == len(set(urls))
 
 
@@ -331,7 +331,7 @@ async def _crawl(
     """A crawl, and executions of its members, each on a node of its own."""
     limits = CrawlLimits(max(1, members), depth, max_pages, max_ms, max_bytes)
     new = NewGroup(kit.ids.one(), "shop", kind=GroupKind.CRAWL, crawl=NewCrawl(limits, list(seeds)))
-    added = await kit.store.add([Submission([], group=new)], kit.now)
+    added = await kit.store.add_tasks([Submission([], group=new)], kit.now)
     assert added.answers[0].group == new.id
     return new.id, [await _member(kit, new.id) for _ in range(members)]
 
@@ -341,7 +341,7 @@ async def _member(kit: Kit, crawl: GroupId, node: ReadyNode | None = None) -> Ru
 
 
 async def _ask(kit: Kit, run: Run, report: ChunkReport | None = None, held: Iterable[int] = ()) -> Exchanged:
-    return await kit.store.exchange(Asking(run.node.id, run.task, run.execution, report, list(held)), kit.now)
+    return await kit.store.exchange_batches(Asking(run.node.id, run.task, run.execution, report, list(held)), kit.now)
 
 
 async def _work_off(kit: Kit, runs: list[Run], found: object) -> None:

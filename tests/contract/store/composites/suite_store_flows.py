@@ -30,7 +30,7 @@ Steps = dict[str, dict[str, Any]]
 async def a_flow_is_a_closed_group_whose_steps_wait_for_their_parents(store: Store, kit: Kit) -> None:
     flow = await FlowKit.stored(kit, {"a": {}, "b": {"after": ["a"]}, "c": {"after": {"a": "always", "b": "failure"}}})
     assert await flow.words() == {"a": "pending", "b": "waiting", "c": "waiting"}
-    group = (await kit.second.groups([flow.id]))[flow.id]
+    group = (await kit.second.load_groups([flow.id]))[flow.id]
     assert (group.kind, group.is_closed, group.project, group.name) == (GroupKind.FLOW, True, PROJECT, "a flow")
     assert await kit.second.group_counts([flow.id]) == {flow.id: GroupCounts(open=3)}
     assert {key: step.waits for key, step in (await flow.steps()).items()} == {"a": 0, "b": 1, "c": 2}
@@ -122,7 +122,9 @@ async def references_are_filled_from_results_when_a_step_is_released(store: Stor
     assert await flow.parameters("c") == parameters
     await flow.complete("b")
     assert await flow.parameters("c") == {"url": "http://x/1", "n": 5}
-    assert (await kit.second.deliveries([flow.tasks["c"]]))[flow.tasks["c"]].parameters == b'{"url":"http://x/1","n":5}'
+    assert (await kit.second.load_deliveries([flow.tasks["c"]]))[
+        flow.tasks["c"]
+    ].parameters == b'{"url":"http://x/1","n":5}'
 
 
 async def a_result_of_the_long_way_is_seen_as_well(store: Store, kit: Kit) -> None:
@@ -180,7 +182,7 @@ async def a_fan_out_makes_a_task_of_each_item_and_gathers_them_in_order(store: S
     assert await flow.parameters("end") == {"all": [0, 1, 2]}
     assert await kit.second.group_counts([flow.id]) == {flow.id: GroupCounts(open=1, completed=5)}
     assert await kit.second.count_members(flow.id) == GroupCounts(open=1, completed=5)
-    assert await kit.second.totals() == await kit.second.count_rows()
+    assert await kit.second.task_totals() == await kit.second.count_rows()
 
 
 async def items_that_a_quota_has_no_room_for_are_not_made(store: Store, kit: Kit) -> None:
@@ -199,7 +201,7 @@ async def items_that_a_quota_has_no_room_for_are_not_made(store: Store, kit: Kit
     assert failed.reason == (
         f"3 items have no room: quota 'waiting' of project {PROJECT}: 5 of 6 wait, and 3 more would be above it"
     )
-    assert await kit.second.totals() == await kit.second.count_rows()
+    assert await kit.second.task_totals() == await kit.second.count_rows()
 
 
 async def an_empty_fan_out_completes_at_once(store: Store, kit: Kit) -> None:
@@ -268,8 +270,8 @@ async def results_too_large_to_look_at_fail_the_step(store: Store, kit: Kit) -> 
 async def a_fan_out_of_a_later_time_begins_then(store: Store, kit: Kit) -> None:
     flow = await FlowKit.stored(kit, {"a": {"for_each": [1, 2], "due_at": kit.now + 5_000}, "b": {"after": ["a"]}})
     items = await flow.items("a")
-    assert await kit.second.due(kit.now, 10) == []
-    assert sorted(await kit.second.due(kit.later(5_000), 10)) == items
+    assert await kit.second.due_tasks(kit.now, 10) == []
+    assert sorted(await kit.second.due_tasks(kit.later(5_000), 10)) == items
 
 
 async def cancelling_every_member_ends_a_flow(store: Store, kit: Kit) -> None:
@@ -286,7 +288,7 @@ async def a_step_of_a_flow_is_not_retried_alone(store: Store, kit: Kit) -> None:
     flow = await FlowKit.stored(kit, {"a": {}, "b": {"after": ["a"]}})
     await flow.fail("a")
     other = await kit.ended_failed()
-    applied = await store.reopen([flow.tasks["a"], flow.tasks["b"], other], kit.now)
+    applied = await store.reopen_tasks([flow.tasks["a"], flow.tasks["b"], other], kit.now)
     assert applied.after == {other: S.PENDING}
     assert {refusal.code for refusal in applied.refused.values()} == {Code.PART_OF_FLOW}
 
@@ -320,7 +322,7 @@ async def a_resumed_flow_runs_again_what_ended_badly_and_keeps_what_completed(st
         await flow.complete(key)
     assert (await flow.words()) == dict.fromkeys("abcde", "completed") | {"skipped": "cancelled"}
     assert (await flow.resume()).after == {}
-    assert await kit.second.totals() == await kit.second.count_rows()
+    assert await kit.second.task_totals() == await kit.second.count_rows()
 
 
 async def a_resumed_fan_out_runs_only_the_items_that_did_not_complete(store: Store, kit: Kit) -> None:
@@ -445,7 +447,9 @@ async def two_parents_that_end_at_once_release_their_step_once(store: Store, kit
         (one,), (two,) = [await kit.assign([flow.tasks[key]], node) for key, node in (("a", flow.node), ("b", other))]
         await asyncio.gather(
             kit.fail(one),
-            kit.second.complete([kit.outcome(two)._replace(result=msgspec.json.encode([number, 2]))], kit.now),
+            kit.second.complete_executions(
+                [kit.outcome(two)._replace(result=msgspec.json.encode([number, 2]))], kit.now
+            ),
         )
         assert (await flow.words())["c"] == "waiting"
         assert len(await flow.items("c")) == 2
@@ -458,7 +462,7 @@ async def items_that_end_at_once_gather_once(store: Store, kit: Kit) -> None:
         items = await flow.items("a")
         runs = [(await kit.assign([task], node))[0] for task, node in zip(items, (flow.node, other), strict=True)]
         calls = [
-            place.complete([kit.outcome(run)._replace(result=b"1")], kit.now)
+            place.complete_executions([kit.outcome(run)._replace(result=b"1")], kit.now)
             for place, run in zip((store, kit.second), runs, strict=True)
         ]
         await asyncio.gather(*calls)
@@ -472,8 +476,8 @@ async def a_flow_that_is_cancelled_while_it_fans_out_is_cancelled(store: Store, 
         steps = list(flow.tasks.values())
         (run,) = await kit.assign([flow.tasks["a"]], flow.node)
         await asyncio.gather(
-            store.complete([kit.outcome(run)._replace(result=b"[1, 2]")], kit.now),
-            kit.second.change(steps, task_state_machine.cancel_task("its flow was cancelled"), kit.now),
+            store.complete_executions([kit.outcome(run)._replace(result=b"[1, 2]")], kit.now),
+            kit.second.change_tasks(steps, task_state_machine.cancel_task("its flow was cancelled"), kit.now),
         )
         await kit.cancel(*await flow.items("b"))
         assert (await flow.words())["b"] == "cancelled"
@@ -495,7 +499,7 @@ async def random_flows_end_as_their_edges_say_and_release_every_step_once(store:
             is_released = step.unrun is Unrun.NOT and "for_each" not in graph[key]
             assert ready.count(step.task) == is_released
         assert await kit.second.group_counts([flow.id]) == {flow.id: await kit.second.count_members(flow.id)}
-    assert await kit.second.totals() == await kit.second.count_rows()
+    assert await kit.second.task_totals() == await kit.second.count_rows()
 
 
 def _graph(rng: Random) -> Steps:
@@ -558,7 +562,7 @@ async def a_dropped_flow_leaves_no_trace(store: Store, kit: Kit) -> None:
     flow = await FlowKit.stored(kit, {"a": {"for_each": [1]}, "b": {"after": {"a": "always"}}})
     members = [*flow.tasks.values(), *await flow.items("a")]
     await kit.cancel(*members)
-    await store.drop(members, kit.now)
+    await store.drop_tasks(members, kit.now)
     assert await store.remove_group(flow.id)
     dump = await kit.dump()
     assert [dump[name] for name in ("task", "live", "done", "dependency", "flow_step", "task_group")] == [[]] * 6
@@ -567,7 +571,7 @@ async def a_dropped_flow_leaves_no_trace(store: Store, kit: Kit) -> None:
 async def a_parent_that_is_gone_did_not_complete(store: Store, kit: Kit) -> None:
     flow = await FlowKit.stored(kit, {"a": {}, "b": {}, "c": {"after": ["a", "b"]}})
     await flow.complete("a")
-    await store.drop([flow.tasks["a"]], kit.now)
+    await store.drop_tasks([flow.tasks["a"]], kit.now)
     await flow.complete("b")
     step = (await flow.steps())["c"]
     assert (step.status, step.reason) == (S.CANCELLED, "step a, on which it depends, is gone")

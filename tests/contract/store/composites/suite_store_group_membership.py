@@ -21,7 +21,7 @@ async def members_and_others_are_added_together(store: Store, kit: Kit) -> None:
     groups = [None, one, other, None, one]
     answer = await kit.add(kit.new_task(group=group) for group in groups)
     tasks = [item.id for item in answer.items]  # type: ignore[union-attr]
-    live, records = await kit.second.live(tasks), await kit.second.tasks(tasks)
+    live, records = await kit.second.live_tasks(tasks), await kit.second.load_tasks(tasks)
     assert [live[task].group for task in tasks] == groups
     assert [records[task].group for task in tasks] == groups
 
@@ -54,7 +54,7 @@ async def a_member_stays_one_while_it_runs(store: Store, kit: Kit) -> None:
     assert (await kit.live(run.task)).group == group
     await kit.fail(run, error=ErrorClass.NETWORK)
     assert (await kit.live(run.task)).group == group
-    await store.change([run.task], task_state_machine.release_due(kit.later(3_600_000)), kit.now)
+    await store.change_tasks([run.task], task_state_machine.release_due(kit.later(3_600_000)), kit.now)
     assert (await kit.live(run.task)).group == group
 
 
@@ -76,5 +76,5 @@ async def a_member_stays_one_however_it_ends(store: Store, kit: Kit) -> None:
 
 
 async def _group_when_reopened(store: Store, kit: Kit, task: int) -> int | None:
-    await store.reopen([task], kit.now)
+    await store.reopen_tasks([task], kit.now)
     return (await kit.live(task)).group

@@ -20,10 +20,10 @@ ROUNDS = 15
 async def a_group_is_made_with_its_members(store: Store, kit: Kit) -> None:
     new = NewGroup(kit.ids.one(), "shop", "spring", GroupKind.SHARDS, True, b'{"shards": 3}')
     items = [kit.new_task(group=new.id) for _ in range(3)]
-    (answer,) = (await store.add([Submission(items, group=new)], kit.now)).answers
+    (answer,) = (await store.add_tasks([Submission(items, group=new)], kit.now)).answers
     assert answer.group == new.id
     assert [accepted(item).id for item in answer.items] == [item.id for item in items]
-    group = (await kit.second.groups([new.id]))[new.id]
+    group = (await kit.second.load_groups([new.id]))[new.id]
     assert (group.project, group.name, group.kind, group.is_closed) == ("shop", "spring", GroupKind.SHARDS, True)
     assert (group.created_at, group.finished_at, group.finishes, group.spec) == (kit.now, None, 0, b'{"shards": 3}')
     assert await _counts(kit, new.id) == GroupCounts(open=3)
@@ -35,17 +35,17 @@ async def a_group_with_one_bad_task_is_not_made(store: Store, kit: Kit) -> None:
     new = NewGroup(kit.ids.one(), "shop")
     items = [kit.new_task(group=new.id), kit.new_task(group=new.id, parents=[12_345])]
     async with kit.unchanged():
-        (answer,) = (await store.add([Submission(items, group=new)], kit.now)).answers
+        (answer,) = (await store.add_tasks([Submission(items, group=new)], kit.now)).answers
     assert answer.group is None
     assert [refused(item).code for item in answer.items] == [Code.BATCH_REFUSED, Code.UNKNOWN_DEPENDENCY]
 
 
 async def a_group_may_begin_empty(store: Store, kit: Kit) -> None:
     group = await kit.group(name="later")
-    assert (await kit.second.groups([group]))[group].name == "later"
+    assert (await kit.second.load_groups([group]))[group].name == "later"
     assert await _counts(kit, group) == GroupCounts()
     await _settle(kit)
-    assert (await kit.second.groups([group]))[group].finished_at is None
+    assert (await kit.second.load_groups([group]))[group].finished_at is None
 
 
 async def the_same_key_makes_no_second_group(store: Store, kit: Kit) -> None:
@@ -54,7 +54,7 @@ async def the_same_key_makes_no_second_group(store: Store, kit: Kit) -> None:
     for _ in range(2):
         new = NewGroup(kit.ids.one(), "shop")
         items = [kit.new_task(group=new.id)]
-        answers += (await store.add([Submission(items, claim=claim, group=new)], kit.now)).answers
+        answers += (await store.add_tasks([Submission(items, claim=claim, group=new)], kit.now)).answers
     assert answers[0].group is not None
     assert (answers[1].group, answers[1].is_replay, answers[1].items) == (answers[0].group, True, answers[0].items)
     assert len(await kit.second.list_groups(10)) == 1
@@ -63,10 +63,10 @@ async def the_same_key_makes_no_second_group(store: Store, kit: Kit) -> None:
 async def the_same_key_twice_at_once_makes_one_group(store: Store, kit: Kit) -> None:
     claim = Claim("shop", "key", b"body", kit.now + DAY_MS)
     news = [NewGroup(kit.ids.one(), "shop") for _ in range(2)]
-    one, twin = (await store.add([Submission([], claim=claim, group=new) for new in news], kit.now)).answers
+    one, twin = (await store.add_tasks([Submission([], claim=claim, group=new) for new in news], kit.now)).answers
     assert (one.group, one.is_replay) == (news[0].id, False)
     assert (twin.group, twin.is_replay) == (news[0].id, True)
-    assert (await store.kept_answer(claim, 0, kit.now)) == twin
+    assert (await store.stored_answer(claim, 0, kit.now)) == twin
 
 
 async def only_an_open_group_of_the_same_project_is_joined(store: Store, kit: Kit) -> None:
@@ -99,9 +99,9 @@ async def counts_follow_members_through_their_lives(store: Store, kit: Kit) -> N
     assert (await _counts(kit, group)).total == 6
     await _settle(kit)
     assert await _counts(kit, group) == GroupCounts(1, 1, 1, 1, 2)
-    await store.reopen([failed.task, completed.task], kit.now)
+    await store.reopen_tasks([failed.task, completed.task], kit.now)
     assert await _counts(kit, group) == GroupCounts(3, 0, 0, 1, 2)
-    await store.drop([late.task], kit.now)
+    await store.drop_tasks([late.task], kit.now)
     assert await _counts(kit, group) == GroupCounts(3, 0, 0, 0, 2) == await kit.second.count_members(group)
 
 
@@ -109,7 +109,7 @@ async def members_pruned_by_retention_are_counted_no_more(store: Store, kit: Kit
     group, term = await kit.group(), await kit.term()
     await kit.ended_completed(group=group)
     await kit.submit_one(group=group)
-    await store.prune(term, kit.later(2 * DAY_MS), DAY_MS, DAY_MS, 100)
+    await store.prune_rows(term, kit.later(2 * DAY_MS), DAY_MS, DAY_MS, 100)
     assert await _counts(kit, group) == GroupCounts(open=1) == await kit.second.count_members(group)
 
 
@@ -121,7 +121,7 @@ async def a_group_is_finished_when_its_last_member_ends(store: Store, kit: Kit) 
     await kit.fail(second)
     kit.later()
     assert await _finishes(kit, group) == 1
-    assert (await kit.second.groups([group]))[group].finished_at == kit.now
+    assert (await kit.second.load_groups([group]))[group].finished_at == kit.now
     assert await _finishes(kit, group) == 1
     (event,) = await _finish_events(kit)
     assert event == {"group": group, "total": 2, "completed": 1, "failed": 1, "timeout": 0, "cancelled": 0}
@@ -131,8 +131,8 @@ async def a_retry_opens_a_finished_group_and_its_end_is_told_again(store: Store,
     group = await kit.group()
     task = await kit.ended_failed(group=group)
     assert await _finishes(kit, group) == 1
-    await store.reopen([task], kit.now)
-    assert (await kit.second.groups([group]))[group].finished_at is None
+    await store.reopen_tasks([task], kit.now)
+    assert (await kit.second.load_groups([group]))[group].finished_at is None
     # Nobody looks between its retry and its end.
     (run,) = await kit.assign([task], await kit.node())
     await kit.complete(run)
@@ -152,7 +152,7 @@ async def dropping_its_members_does_not_finish_a_group_again(store: Store, kit: 
     group = await kit.group()
     task = await kit.ended_completed(group=group)
     assert await _finishes(kit, group) == 1
-    await store.drop([task], kit.now)
+    await store.drop_tasks([task], kit.now)
     assert await _finishes(kit, group) == 1
 
 
@@ -169,7 +169,7 @@ async def nobody_joins_a_group_once_it_is_closed(store: Store, kit: Kit) -> None
 
         async def close(group: GroupId = group) -> list[Member]:
             await kit.second.close_group(group)
-            return await kit.second.members(group, 0, 100)
+            return await kit.second.list_members(group, 0, 100)
 
         adding = asyncio.gather(*(kit.add([kit.new_task(group=group)]) for _ in range(8)))
         answers, joined = await asyncio.gather(adding, close())
@@ -183,9 +183,9 @@ async def a_retry_that_races_with_the_leader_never_leaves_an_open_group_finished
         group = await kit.group()
         task = await kit.submit_one(group=group)
         await kit.cancel(task)
-        await asyncio.gather(store.settle_groups(term, kit.now), kit.second.reopen([task], kit.now))
-        assert (await kit.second.groups([group]))[group].finished_at is None
-        before = (await kit.second.groups([group]))[group].finishes
+        await asyncio.gather(store.settle_groups(term, kit.now), kit.second.reopen_tasks([task], kit.now))
+        assert (await kit.second.load_groups([group]))[group].finished_at is None
+        before = (await kit.second.load_groups([group]))[group].finishes
         await kit.cancel(task)
         assert await _finishes(kit, group) == before + 1
 
@@ -204,15 +204,15 @@ async def members_come_in_order_with_what_completed_them(store: Store, kit: Kit)
     await kit.submit(3)
     runs = await kit.run(node, 3, group=group, retry=RetryPolicy(0))
     done = kit.outcome(runs[2])._replace(result=b'{"n": 2}', metrics=b'{"items": 1}')
-    await store.complete([done], kit.now)
+    await store.complete_executions([done], kit.now)
     await kit.fail(runs[0])
-    members = await kit.second.members(group, 0, 10)
+    members = await kit.second.list_members(group, 0, 10)
     assert [member.task for member in members] == [run.task for run in runs]
     assert [member.status for member in members] == [TaskStatus.FAILED, TaskStatus.ASSIGNED, TaskStatus.COMPLETED]
     assert [member.execution for member in members] == [None, None, runs[2].execution]
     assert (members[2].result, members[2].metrics) == (b'{"n": 2}', b'{"items": 1}')
-    assert await kit.second.members(group, runs[1].task, 10) == members[2:]
-    assert await kit.second.members(group, 0, 1) == members[:1]
+    assert await kit.second.list_members(group, runs[1].task, 10) == members[2:]
+    assert await kit.second.list_members(group, 0, 1) == members[:1]
 
 
 async def members_are_walked_with_whether_they_are_open(store: Store, kit: Kit) -> None:
@@ -266,7 +266,7 @@ async def a_group_goes_when_its_members_are_gone(store: Store, kit: Kit) -> None
     group = await kit.group()
     task = await kit.ended_failed(group=group)
     assert not await store.remove_group(group)
-    await store.drop([task], kit.now)
+    await store.drop_tasks([task], kit.now)
     assert await store.remove_group(group)
     await kit.events()
     dump = await kit.dump()
@@ -280,12 +280,12 @@ async def retention_takes_old_groups_after_their_members(store: Store, kit: Kit)
     await kit.ended_completed(group=old)
     await kit.submit_one(group=busy)
     await _settle(kit)
-    await store.prune(term, kit.later(2 * DAY_MS), DAY_MS, DAY_MS, 100)
+    await store.prune_rows(term, kit.later(2 * DAY_MS), DAY_MS, DAY_MS, 100)
     fresh = await kit.group()
-    await store.prune(term, kit.now, DAY_MS, DAY_MS, 100)
+    await store.prune_rows(term, kit.now, DAY_MS, DAY_MS, 100)
     assert {group.id for group in await kit.second.list_groups(10)} == {busy, fresh}
     assert await _counts(kit, busy) == GroupCounts(open=1)
-    assert unused not in await kit.second.groups([unused])
+    assert unused not in await kit.second.load_groups([unused])
 
 
 async def counts_are_exact_while_many_write_and_the_leader_settles(store: Store, kit: Kit) -> None:
@@ -316,7 +316,7 @@ async def _settle(kit: Kit) -> None:
 async def _finishes(kit: Kit, group: GroupId) -> int:
     """How often it was finished, once the leader has looked."""
     await _settle(kit)
-    return (await kit.second.groups([group]))[group].finishes
+    return (await kit.second.load_groups([group]))[group].finishes
 
 
 async def _finish_events(kit: Kit) -> list[dict[str, TaskId]]:

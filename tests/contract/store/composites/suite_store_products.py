@@ -27,7 +27,7 @@ ROUNDS = 10
 async def products_come_with_the_outcome_that_is_taken(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node())
     seen = [_product("1", attributes={"brand": "Añil", "images": ["a", "b"]}), _product("2", price=None)]
-    applied = await store.complete([kit.outcome(run)._replace(products=seen)], kit.later())
+    applied = await store.complete_executions([kit.outcome(run)._replace(products=seen)], kit.later())
     assert applied.after == {run.task: TaskStatus.COMPLETED}
     one = await _known(kit, "1")
     assert one is not None
@@ -43,7 +43,7 @@ async def products_of_outcomes_that_are_not_taken_are_not_written(store: Store, 
     stale = kit.outcome(lost)._replace(execution=lost.execution + 1, products=[_product("1")])
     broken = kit.outcome(failed, End.FAILED, Failure(ErrorClass.INPUT, "no"))._replace(products=[_product("2")])
     await kit.finish_with(broken)
-    applied = await store.complete([stale, kit.outcome(good)._replace(products=[_product("3")])], kit.now)
+    applied = await store.complete_executions([stale, kit.outcome(good)._replace(products=[_product("3")])], kit.now)
     assert list(applied.refused) == [lost.task]
     assert await _ids(kit) == {"3"}
 
@@ -51,10 +51,10 @@ async def products_of_outcomes_that_are_not_taken_are_not_written(store: Store, 
 async def an_outcome_said_twice_writes_once(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node())
     outcome = kit.outcome(run)._replace(products=[_product("1")])
-    await store.complete([outcome], kit.now)
+    await store.complete_executions([outcome], kit.now)
     kit.later()
     async with kit.unchanged():
-        assert (await store.complete([outcome], kit.now)).refused
+        assert (await store.complete_executions([outcome], kit.now)).refused
 
 
 async def outcomes_without_products_cost_nothing(store: Store, kit: Kit) -> None:
@@ -135,14 +135,14 @@ async def projects_and_shops_have_their_own(store: Store, kit: Kit) -> None:
     ours, theirs = await kit.run_one(node), await kit.run_one(node, lane=await kit.known_lane(project="other"))
     await _put(kit, ours, _product("1"), _product("1", shop="elsewhere.test"))
     await _put(kit, theirs, _product("1", price="7"))
-    found = await kit.second.products(ProductFilter(product_id="1"), 10)
+    found = await kit.second.list_products(ProductFilter(product_id="1"), 10)
     assert {(one.project, one.product.shop, one.product.price) for one in found} == {
         (PROJECT, SHOP, "5"),
         (PROJECT, "elsewhere.test", "5"),
         ("other", SHOP, "7"),
     }
-    assert len(await kit.second.products(ProductFilter(project="other"), 10)) == 1
-    assert len(await kit.second.products(ProductFilter(shop=SHOP), 10)) == 2
+    assert len(await kit.second.list_products(ProductFilter(project="other"), 10)) == 1
+    assert len(await kit.second.list_products(ProductFilter(shop=SHOP), 10)) == 2
 
 
 async def lists_are_filtered_and_paged(store: Store, kit: Kit) -> None:
@@ -150,14 +150,14 @@ async def lists_are_filtered_and_paged(store: Store, kit: Kit) -> None:
     await _put(kit, run, *(_product(str(at)) for at in range(7)))
     since = kit.later()
     await _put(kit, run, _product("0"), _product("1", price="9"), _product("2")._replace(is_gone=True))
-    all_of_them = await kit.second.products(ProductFilter(), 100)
+    all_of_them = await kit.second.list_products(ProductFilter(), 100)
     assert [one.key for one in all_of_them] == sorted(_key(str(at)) for at in range(7))
-    first = await kit.second.products(ProductFilter(), 3)
-    assert await kit.second.products(ProductFilter(), 100, first[-1].key) == all_of_them[3:]
+    first = await kit.second.list_products(ProductFilter(), 3)
+    assert await kit.second.list_products(ProductFilter(), 100, first[-1].key) == all_of_them[3:]
     assert await _ids(kit, changed_since=since) == {"1", "2"}
     assert await _ids(kit, is_gone=True) == {"2"}
     assert len(await _ids(kit, is_gone=False)) == 6
-    assert await kit.second.product(1) is None
+    assert await kit.second.find_product(1) is None
 
 
 async def a_sync_compares_two_sets(store: Store, kit: Kit) -> None:
@@ -210,7 +210,7 @@ async def products_gone_for_long_go_with_their_changes_a_few_at_a_time(store: St
     term = await kit.term()
 
     async def prune(keep_ms: int | None) -> int:
-        kept = await store.prune(term, kit.now, EVER_MS, EVER_MS, 2, keep_gone_ms=keep_ms)
+        kept = await store.prune_rows(term, kit.now, EVER_MS, EVER_MS, 2, keep_gone_ms=keep_ms)
         return kept.rows
 
     async with kit.unchanged():
@@ -234,7 +234,7 @@ async def a_product_that_comes_back_at_the_moment_it_would_go_is_there(store: St
         kit.later(DAY_MS)
         batch = ProductBatch(run.node.id, run.task, run.execution, [_product(one) for one in kit.rng.sample(ids, 20)])
         calls = [
-            store.prune(term, kit.now, EVER_MS, EVER_MS, 15, keep_gone_ms=1),
+            store.prune_rows(term, kit.now, EVER_MS, EVER_MS, 15, keep_gone_ms=1),
             kit.second.put_products(batch, kit.now),
         ]
         await asyncio.gather(*kit.rng.sample(calls, len(calls)))
@@ -263,8 +263,8 @@ async def _put(kit: Kit, run: Run, *products: Product) -> bool:
 
 
 async def _known(kit: Kit, product_id: str) -> ProductRecord | None:
-    return await kit.second.product(_key(product_id))
+    return await kit.second.find_product(_key(product_id))
 
 
 async def _ids(kit: Kit, **where: Any) -> set[str]:
-    return {one.product.id for one in await kit.second.products(ProductFilter(**where), 100)}
+    return {one.product.id for one in await kit.second.list_products(ProductFilter(**where), 100)}

@@ -52,17 +52,17 @@ async def a_due_tick_makes_a_task_in_the_same_transaction(store: Store, kit: Kit
     )
     fired = (await told_of(kit, schedule))[-1]
     assert (fired.kind, fired.data["task"], fired.data["run_at"]) == ("schedule.fired", task, at)
-    assert await kit.second.totals() == {TaskStatus.PENDING: 1}
-    assert await kit.second.totals() == await kit.second.count_rows()
+    assert await kit.second.task_totals() == {TaskStatus.PENDING: 1}
+    assert await kit.second.task_totals() == await kit.second.count_rows()
 
 
 async def a_batch_that_comes_again_fires_nothing_twice(store: Store, kit: Kit) -> None:
     schedules = [await made(kit) for _ in range(3)]
     kit.later(MINUTE_MS)
     firings = await firings_due(kit)
-    await store.fire(firings, await kit.term(), kit.now)
+    await store.fire_schedules(firings, await kit.term(), kit.now)
     async with kit.unchanged():
-        again = await kit.second.fire(firings, await kit.term(), kit.now)
+        again = await kit.second.fire_schedules(firings, await kit.term(), kit.now)
     assert (again.fired, again.stale) == (0, 3)
     for schedule in schedules:
         assert len(await tasks_of(kit, schedule)) == 1
@@ -73,7 +73,9 @@ async def two_who_fire_at_once_fire_each_tick_once(store: Store, kit: Kit) -> No
     kit.later(MINUTE_MS)
     term = await kit.term()
     one, two = await firings_due(kit), await firings_due(kit, kit.second)
-    reports = await asyncio.gather(store.fire(one, term, kit.now), kit.second.fire(two, term, kit.now))
+    reports = await asyncio.gather(
+        store.fire_schedules(one, term, kit.now), kit.second.fire_schedules(two, term, kit.now)
+    )
     assert sum(report.fired for report in reports) == 20
     assert sum(report.stale for report in reports) == 20
     for schedule in schedules:
@@ -101,11 +103,11 @@ async def an_older_term_fires_nothing(store: Store, kit: Kit) -> None:
     await made(kit)
     old = await kit.term()
     kit.later(MINUTE_MS)
-    assert await store.campaign("another", await store.leader(), kit.now) == old + 1
+    assert await store.campaign("another", await store.read_leader(), kit.now) == old + 1
     firings = await firings_due(kit)
     async with kit.unchanged():
         with pytest.raises(NotLeader):
-            await store.fire(firings, old, kit.now)
+            await store.fire_schedules(firings, old, kit.now)
 
 
 async def a_schedule_changed_meanwhile_waits_for_the_next_pass(store: Store, kit: Kit) -> None:
@@ -115,7 +117,7 @@ async def a_schedule_changed_meanwhile_waits_for_the_next_pass(store: Store, kit
     await kit.second.change_schedule(
         paused.id, lambda have: replace(have, is_paused=True, next_at=None, due_at=None), kit.now
     )
-    report = await store.fire(firings, await kit.term(), kit.now)
+    report = await store.fire_schedules(firings, await kit.term(), kit.now)
     assert (report.fired, report.stale) == (1, 1)
     assert await ticks_of(kit, paused) == []
     assert len(await ticks_of(kit, other)) == 1
@@ -129,7 +131,7 @@ async def a_refused_template_is_told_and_its_neighbours_fire(store: Store, kit: 
         firing._replace(tasks={at: BAD}) if firing.schedule.id == bad.id else firing
         for firing in await firings_due(kit)
     ]
-    report = await store.fire(firings, await kit.term(), kit.now)
+    report = await store.fire_schedules(firings, await kit.term(), kit.now)
     assert (report.fired, report.skipped) == (1, 1)
     assert await ticks_of(kit, bad) == [(at, TickStatus.REFUSED)]
     after = await as_it_stands(kit, bad)
@@ -160,7 +162,7 @@ async def all_missed_ticks_fire_where_that_is_wanted(store: Store, kit: Kit) -> 
     assert (await fire(kit)).fired == 300
     assert [at for at, _ in await ticks_of(kit, schedule)] == [first + n * MINUTE_MS for n in range(300)]
     assert len((await as_it_stands(kit, schedule)).recent) == 100
-    assert await store.totals() == {TaskStatus.PENDING: 300}
+    assert await store.task_totals() == {TaskStatus.PENDING: 300}
 
 
 # -- overlap
@@ -187,7 +189,7 @@ async def ticks_overlap_where_that_is_allowed(store: Store, kit: Kit) -> None:
     for _ in range(3):
         kit.later(MINUTE_MS)
         await fire(kit)
-    assert await store.totals() == {TaskStatus.PENDING: 3}
+    assert await store.task_totals() == {TaskStatus.PENDING: 3}
     tasks = await tasks_of(kit, schedule)
     assert (await as_it_stands(kit, schedule)).recent == tuple(tasks)
     await kit.cancel(*tasks[1:])
@@ -240,7 +242,7 @@ async def the_earlier_task_is_cancelled_where_that_is_wanted(store: Store, kit: 
     assert report.cancelled.told == {node.id}
     assert await kit.status(running) is TaskStatus.ASSIGNED
     assert report.fired == 1
-    assert await store.totals() == await store.count_rows()
+    assert await store.task_totals() == await store.count_rows()
 
 
 # -- by hand
@@ -286,7 +288,7 @@ async def a_run_by_hand_cancels_the_other_where_that_is_wanted(store: Store, kit
     assert second.cancelled.after == {first.item.id: TaskStatus.CANCELLED}
     third = await store.run_schedule(by_hand(kit, schedule, is_forced=True), kit.now)
     assert third.cancelled.after == {}
-    assert await store.totals() == {TaskStatus.PENDING: 2, TaskStatus.CANCELLED: 1}
+    assert await store.task_totals() == {TaskStatus.PENDING: 2, TaskStatus.CANCELLED: 1}
 
 
 async def a_run_by_hand_under_a_key_is_one_run(store: Store, kit: Kit) -> None:

@@ -33,7 +33,7 @@ async def a_schedule_is_kept_as_it_was_made(store: Store, kit: Kit) -> None:
     )
     schedule = await made(kit, timing=timing, recent=(5, 9), held_at=7_000, held_for=9, last_error="it broke")
     assert await as_it_stands(kit, schedule) == schedule
-    assert await kit.second.schedule(schedule.id + 1) is None
+    assert await kit.second.find_schedule(schedule.id + 1) is None
     assert [event.kind for event in await told_of(kit, schedule)] == ["schedule.created"]
 
 
@@ -105,7 +105,7 @@ async def a_removed_schedule_fires_no_more_and_its_tasks_stay(store: Store, kit:
     firings = await firings_due(kit)
     for one in (schedule, planned):
         await store.remove_schedule(one.id, kit.now)
-    assert (await store.fire(firings, await kit.term(), kit.now)).stale == 2
+    assert (await store.fire_schedules(firings, await kit.term(), kit.now)).stale == 2
     assert await kit.second.due_schedules(kit.now + DAY_MS, 10) == []
     assert await kit.status(task) is TaskStatus.PENDING
     assert (await told_of(kit, schedule))[-1].kind == "schedule.removed"
@@ -124,7 +124,7 @@ async def old_ticks_and_ended_schedules_go_with_retention(store: Store, kit: Kit
     kit.later(DAY_MS)
     await fire(kit)
     term = await kit.term()
-    await store.prune(term, kit.now, 2 * DAY_MS, 2 * DAY_MS, 100)
+    await store.prune_rows(term, kit.now, 2 * DAY_MS, 2 * DAY_MS, 100)
     assert len(await ticks_of(kit, once)) == len(await ticks_of(kit, often)) == 1
     kit.later(30 * DAY_MS)
     await fire(kit)
@@ -132,11 +132,11 @@ async def old_ticks_and_ended_schedules_go_with_retention(store: Store, kit: Kit
     kit.later(30 * DAY_MS)
     last = (await ticks_of(kit, often))[-1]
     for _ in range(2):
-        await store.prune(term, kit.now, 2 * DAY_MS, 20 * DAY_MS, 100)
+        await store.prune_rows(term, kit.now, 2 * DAY_MS, 20 * DAY_MS, 100)
     # The last one is how people see that a schedule works; with the schedule it goes as well.
     assert await ticks_of(kit, often) == [last]
     assert await ticks_of(kit, once) == []
-    assert await kit.second.schedule(once.id) is None
+    assert await kit.second.find_schedule(once.id) is None
     assert (await told_of(kit, once))[-1].kind == "schedule.removed"
     assert {one.id for one in await store.list_schedules(ScheduleFilter(), 10)} == {often.id, paused.id}
     assert (await fire(kit)).fired == 1

@@ -45,12 +45,12 @@ async def failing_writes_among_many_at_once_fail_alone(store: Store, kit: Kit) -
 
     tasks = [kit.new_task() for _ in range(40)]
     calls = [
-        kit.second.add([Submission([task])], kit.now) if n % 4 else kit.second.engine.write(fail)
+        kit.second.add_tasks([Submission([task])], kit.now) if n % 4 else kit.second.engine.write(fail)
         for n, task in enumerate(tasks)
     ]
     answers = await asyncio.gather(*calls, return_exceptions=True)
     assert [isinstance(answer, _Oops) for answer in answers] == [n % 4 == 0 for n in range(40)]
-    assert await kit.second.totals() == await kit.second.count_rows() == {TaskStatus.PENDING: 30}
+    assert await kit.second.task_totals() == await kit.second.count_rows() == {TaskStatus.PENDING: 30}
     assert await kit.second.paused_queues() == set()
 
 
@@ -58,32 +58,32 @@ async def writes_of_an_older_term_among_many_at_once_fail_alone(store: Store, ki
     term = await kit.term()
     tasks = await kit.submit(40)
     calls = [
-        store.change([task], task_state_machine.cancel_task("no"), kit.now, term if n % 4 else term - 1)
+        store.change_tasks([task], task_state_machine.cancel_task("no"), kit.now, term if n % 4 else term - 1)
         for n, task in enumerate(tasks)
     ]
     answers = await asyncio.gather(*calls, return_exceptions=True)
     assert [isinstance(answer, NotLeader) for answer in answers] == [n % 4 == 0 for n in range(40)]
-    assert await kit.second.totals() == {TaskStatus.PENDING: 10, TaskStatus.CANCELLED: 30}
+    assert await kit.second.task_totals() == {TaskStatus.PENDING: 10, TaskStatus.CANCELLED: 30}
     assert {(await kit.status(task)).word for task in tasks[::4]} == {"pending"}
 
 
 async def a_caller_that_gives_up_leaves_the_write_whole_or_undone(store: Store, kit: Kit) -> None:
     for _ in range(10):
         batch = [kit.new_task() for _ in range(5)]
-        adding = asyncio.ensure_future(store.add([Submission(batch)], kit.now))
+        adding = asyncio.ensure_future(store.add_tasks([Submission(batch)], kit.now))
         await kit.second.last_event()
         adding.cancel()
         await asyncio.gather(adding, return_exceptions=True)
         await kit.submit_one()
-        found = await kit.second.tasks([task.id for task in batch])
+        found = await kit.second.load_tasks([task.id for task in batch])
         assert len(found) in (0, 5)
-    assert await kit.second.totals() == await kit.second.count_rows()
+    assert await kit.second.task_totals() == await kit.second.count_rows()
 
 
 async def a_thousand_writes_at_once_are_all_there(store: Store, kit: Kit) -> None:
     tasks = [kit.new_task() for _ in range(1_000)]
-    await asyncio.gather(*(store.add([Submission([task])], kit.now) for task in tasks))
-    assert await kit.second.totals() == {TaskStatus.PENDING: 1_000}
+    await asyncio.gather(*(store.add_tasks([Submission([task])], kit.now) for task in tasks))
+    assert await kit.second.task_totals() == {TaskStatus.PENDING: 1_000}
 
 
 async def _pause_everything(tx: Tx) -> None:

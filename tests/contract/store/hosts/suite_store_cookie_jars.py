@@ -47,7 +47,7 @@ async def cookies_of_an_execution_that_is_over_are_not_written(store: Store, kit
     for wrong in (run._replace(execution=run.execution + 1), run._replace(task=run.task + 1)):
         async with kit.unchanged():
             assert await store.merge_cookie_jar(_changes(wrong, "a=1"), kit.now) is None
-    await store.complete([kit.outcome(run)], kit.later())
+    await store.complete_executions([kit.outcome(run)], kit.later())
     async with kit.unchanged():
         assert await store.merge_cookie_jar(_changes(run, "a=1"), kit.now) is None
 
@@ -57,7 +57,7 @@ async def a_jar_without_a_name_is_that_of_the_task_or_of_its_crawl(store: Store,
     run = await kit.run_one(node)
     await store.merge_cookie_jar(_changes(run, "a=1", jar="", at=kit.now), kit.now)
     group = NewGroup(kit.ids.one(), "shop", kind=GroupKind.CRAWL, crawl=NewCrawl(CrawlLimits(2, 1, 10), []))
-    await store.add([Submission([], group=group)], kit.now)
+    await store.add_tasks([Submission([], group=group)], kit.now)
     members = [await kit.run_one(node, group=group.id) for _ in range(2)]
     await store.merge_cookie_jar(_changes(members[0], "b=1", jar="", at=kit.now), kit.now)
     assert await _headers(store, kit, members[1], "") == ["b=1"]
@@ -94,5 +94,5 @@ async def a_jar_goes_when_it_has_not_changed_for_as_long_as_tasks_are_kept(store
     await store.merge_cookie_jar(_changes(run, "a=1", at=kit.now), kit.now)
     term = await kit.term()
     await store.merge_cookie_jar(_changes(run, "b=1", jar="young", at=kit.now), kit.later(2 * DAY_MS))
-    await store.prune(term, kit.now, DAY_MS, DAY_MS, 100)
+    await store.prune_rows(term, kit.now, DAY_MS, DAY_MS, 100)
     assert [jar.name for jar in await store.cookie_jars(None, 10)] == ["young"]

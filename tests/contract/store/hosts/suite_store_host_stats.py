@@ -30,9 +30,9 @@ async def _total(store: Store, host: str = HOST) -> int:
 
 async def a_batch_of_figures_counts_once(store: Store, kit: Kit) -> None:
     term = await kit.term()
-    assert await store.take_figures([_batch(1, 5)], kit.now) == [True]
-    assert await kit.second.take_figures([_batch(1, 5)], kit.now) == [False]
-    assert await store.take_figures([_batch(2, 7), _batch(2, 7), _batch(1, 5)], kit.now) == [True, False, False]
+    assert await store.add_figures([_batch(1, 5)], kit.now) == [True]
+    assert await kit.second.add_figures([_batch(1, 5)], kit.now) == [False]
+    assert await store.add_figures([_batch(2, 7), _batch(2, 7), _batch(1, 5)], kit.now) == [True, False, False]
     folded = await store.fold_figures(term, kit.now)
     assert [(batch.node, batch.at, [host for host, _ in batch.hosts]) for batch in folded] == [
         (NODE, kit.now, [HOST]),
@@ -44,7 +44,7 @@ async def a_batch_of_figures_counts_once(store: Store, kit: Kit) -> None:
 
 async def the_same_batch_at_two_masters_at_once_counts_once(store: Store, kit: Kit) -> None:
     term = await kit.term()
-    taken = await asyncio.gather(*(one.take_figures([_batch(1, 5)], kit.now) for one in (store, kit.second) * 4))
+    taken = await asyncio.gather(*(one.add_figures([_batch(1, 5)], kit.now) for one in (store, kit.second) * 4))
     assert sorted(news for (news,) in taken) == [False] * 7 + [True]
     await store.fold_figures(term, kit.now)
     assert await _total(store) == 5
@@ -52,11 +52,11 @@ async def the_same_batch_at_two_masters_at_once_counts_once(store: Store, kit: K
 
 async def a_batch_of_an_older_session_is_taken_if_it_was_not(store: Store, kit: Kit) -> None:
     """An agent that lost its session tells its last batch again in the next one, under the name it had."""
-    assert await store.take_figures([_batch(4, session=3)], kit.now) == [True]
-    assert await store.take_figures([_batch(5, session=3)], kit.now) == [True]
-    assert await store.take_figures([_batch(5, session=3)], kit.now) == [False]
-    assert await store.take_figures([_batch(1, session=4)], kit.now) == [True]
-    assert await store.take_figures([_batch(6, session=3)], kit.now) == [False]
+    assert await store.add_figures([_batch(4, session=3)], kit.now) == [True]
+    assert await store.add_figures([_batch(5, session=3)], kit.now) == [True]
+    assert await store.add_figures([_batch(5, session=3)], kit.now) == [False]
+    assert await store.add_figures([_batch(1, session=4)], kit.now) == [True]
+    assert await store.add_figures([_batch(6, session=3)], kit.now) == [False]
 
 
 async def figures_of_all_nodes_are_summed_by_minute_hour_and_in_all(store: Store, kit: Kit) -> None:
@@ -64,7 +64,7 @@ async def figures_of_all_nodes_are_summed_by_minute_hour_and_in_all(store: Store
     start = kit.now - kit.now % hour + hour
     for number, (at, host) in enumerate([(0, HOST), (59_999, HOST), (60_000, HOST), (hour, HOST), (hour, "b")], 1):
         batches = [Batch(node, 1, number, [(host, _row(10, 4, 1_000))]) for node in (NODE, OTHER)]
-        await store.take_figures(batches, start + at)
+        await store.add_figures(batches, start + at)
         await store.fold_figures(term, start + at)
     minutes = await kit.second.host_history(HOST, MINUTE_S, start, start + 2 * hour, 100)
     assert [(one.at - start, one.figures[REQUESTS]) for one in minutes] == [(0, 40), (60_000, 20), (hour, 20)]
@@ -84,7 +84,7 @@ async def figures_of_all_nodes_are_summed_by_minute_hour_and_in_all(store: Store
 
 
 async def a_shorter_row_of_an_older_node_adds_up(store: Store, kit: Kit) -> None:
-    await store.take_figures([Batch(NODE, 1, 1, [(HOST, [3])]), Batch(OTHER, 1, 1, [(HOST, [4] * 90)])], kit.now)
+    await store.add_figures([Batch(NODE, 1, 1, [(HOST, [3])]), Batch(OTHER, 1, 1, [(HOST, [4] * 90)])], kit.now)
     await store.fold_figures(await kit.term(), kit.now)
     total = await store.host_total(HOST)
     assert total is not None and list(total.figures) == [7] + [4] * (host_stats.PLACES - 1)
@@ -96,13 +96,13 @@ async def only_so_many_hosts_are_kept(store: Store, kit: Kit) -> None:
         patch.setitem(host_stats.HOSTS_MOST, MINUTE_S, 2)
         patch.setattr("crawlfleet.store.hosts.host_stats.TOTALS_MOST", 4)
         hosts = [(f"{number}.example", _row(number)) for number in range(1, 6)]
-        await store.take_figures([Batch(NODE, 1, 1, hosts)], kit.now)
+        await store.add_figures([Batch(NODE, 1, 1, hosts)], kit.now)
         await store.fold_figures(term, kit.now)
         # The busiest of what was folded at once.
         kept = [host for host, _ in hosts if await store.host_history(host, MINUTE_S, 0, kit.now + 1, 9)]
         assert kept == ["4.example", "5.example"]
         later = kit.now + 1_000
-        await store.take_figures([Batch(NODE, 1, 2, [("3.example", _row(1)), ("9.example", _row(1))])], later)
+        await store.add_figures([Batch(NODE, 1, 2, [("3.example", _row(1)), ("9.example", _row(1))])], later)
         await store.fold_figures(term, later)
         known = [number for number in range(1, 10) if await store.host_total(f"{number}.example") is not None]
     assert len(known) == 4 and {3, 9} <= set(known)
@@ -111,7 +111,7 @@ async def only_so_many_hosts_are_kept(store: Store, kit: Kit) -> None:
 
 async def figures_are_forgotten_when_their_time_is_over(store: Store, kit: Kit) -> None:
     term, day = await kit.term(), 86_400_000
-    await store.take_figures([_batch(1)], kit.now)
+    await store.add_figures([_batch(1)], kit.now)
     await store.fold_figures(term, kit.now)
     assert await store.drop_figures(term, kit.now) == 0
     seen = []

@@ -29,28 +29,28 @@ async def _granted(kit: Kit, node: ReadyNode, version: int = 1, *hosts: str) -> 
 async def what_a_node_says_of_hosts_comes_with_its_renewal(store: Store, kit: Kit) -> None:
     node = await kit.node()
     assert (await kit.second.host_look(kit.now)).sessions == []
-    await store.renew([Renewal(node.id, node.session, 5, None, SAID)], kit.now)
+    await store.renew_leases([Renewal(node.id, node.session, 5, None, SAID)], kit.now)
     (session,) = (await kit.second.host_look(kit.now)).sessions
     assert session == (node.id, node.session, True, session.lease_ms, SAID, 0)
-    await store.renew([Renewal(node.id, node.session, 6, None, None)], kit.now)
+    await store.renew_leases([Renewal(node.id, node.session, 6, None, None)], kit.now)
     assert (await kit.second.host_look(kit.now)).sessions == []
 
 
 async def an_older_renewal_says_nothing_of_hosts(store: Store, kit: Kit) -> None:
     node = await kit.node()
-    await store.renew([Renewal(node.id, node.session, 5, None, SAID)], kit.now)
+    await store.renew_leases([Renewal(node.id, node.session, 5, None, SAID)], kit.now)
     async with kit.unchanged():
-        await store.renew([Renewal(node.id, node.session, 4, None, b"[9,[]]")], kit.now)
+        await store.renew_leases([Renewal(node.id, node.session, 4, None, b"[9,[]]")], kit.now)
 
 
 async def a_new_session_has_said_and_holds_nothing(store: Store, kit: Kit) -> None:
     node = await kit.node()
-    await store.renew([Renewal(node.id, node.session, 5, None, SAID)], kit.now)
+    await store.renew_leases([Renewal(node.id, node.session, 5, None, SAID)], kit.now)
     shares = await _granted(kit, node, 4)
     again = await kit.online(node.id)
     (session,) = (await kit.second.host_look(kit.now)).sessions
     assert (session.session, session.said, session.granted) == (again.session, None, 0)
-    assert (await kit.second.granted([node.id]))[node.id] == (node.id, again.session, 0, [])
+    assert (await kit.second.load_grants([node.id]))[node.id] == (node.id, again.session, 0, [])
     # What the old session may still use is known until the leader takes it away.
     assert await kit.second.all_shares() == shares
 
@@ -58,18 +58,18 @@ async def a_new_session_has_said_and_holds_nothing(store: Store, kit: Kit) -> No
 async def grants_are_told_with_their_version(store: Store, kit: Kit) -> None:
     node, other = await kit.node(), await kit.node()
     shares = await _granted(kit, node, 3, "a.example", "b.example:8080")
-    found = await kit.second.granted([node.id, other.id])
+    found = await kit.second.load_grants([node.id, other.id])
     assert found[node.id] == (node.id, node.session, 3, [(share, 0) for share in shares])
     assert found[other.id] == (other.id, other.session, 0, [])
     assert (await kit.renew(node)).granted == 3
-    assert (await kit.second.nodes([node.id]))[0].granted == 3
+    assert (await kit.second.load_nodes([node.id]))[0].granted == 3
 
 
 async def a_version_of_a_session_that_is_over_is_passed_over(store: Store, kit: Kit) -> None:
     node = await kit.node()
     again = await kit.online(node.id)
     await _granted(kit, node, 8)
-    assert (await kit.second.granted([node.id]))[node.id].version == 0
+    assert (await kit.second.load_grants([node.id]))[node.id].version == 0
     assert (await kit.renew(again)).granted == 0
 
 
@@ -91,7 +91,7 @@ async def what_is_learned_and_what_a_person_sets_do_not_meet(store: Store, kit: 
         store.set_host(name, limits, "ann", kit.now),
         kit.second.put_grants(GrantChange(hosts=[learned]), term, kit.now),
     )
-    (host,) = (await kit.second.hosts([name, "unknown.example"])).values()
+    (host,) = (await kit.second.load_hosts([name, "unknown.example"])).values()
     assert (host.limits, host.set_by, host.set_at) == (limits, "ann", kit.now)
     assert (host.crawl_delay_ms, host.backoff, host.requests) == (900, learned.backoff, 10)
     back = await store.set_host(name, HostLimits(), "ann", kit.now)
@@ -100,7 +100,7 @@ async def what_is_learned_and_what_a_person_sets_do_not_meet(store: Store, kit: 
 
 async def the_leader_takes_each_note_once(store: Store, kit: Kit) -> None:
     node = await kit.node()
-    await store.note_hosts([HostNote("a.example", HostNoteKind.TOO_MANY, 30_000, node.id)])
+    await store.add_host_notes([HostNote("a.example", HostNoteKind.TOO_MANY, 30_000, node.id)])
     await store.set_host("b.example", HostLimits(rate=3), "ann", kit.now)
     notes = (await kit.second.host_look(kit.now)).notes
     assert [note[:4] for note in notes] == [
@@ -156,10 +156,10 @@ async def blocks_become_evidence_where_somebody_wants_to_know(store: Store, kit:
     block = Record(blocked=1.0, at=kit.now, last_blocked_at=kit.now)
     change = GrantChange(evidence=[EvidenceRow(node.id, SHOP, "192.0.2.1", block)])
     assert await store.put_grants(change, await kit.term(), kit.now) == []
-    assert await store.evidence([SHOP]) == []
+    assert await store.load_evidence([SHOP]) == []
     await store.want_evidence()
     (first,) = await store.put_grants(change, await kit.term(), kit.now)
     (second,) = await store.put_grants(change, await kit.term(), kit.now)
     assert [row.record.blocked for row in (first, second)] == [1.0, 2.0]
     assert second.record.last_blocked_at == kit.now
-    assert await kit.second.evidence([SHOP]) == [second]
+    assert await kit.second.load_evidence([SHOP]) == [second]

@@ -26,63 +26,63 @@ ROUNDS = 20
 
 
 async def nobody_leads_at_first(store: Store, kit: Kit) -> None:
-    assert await kit.second.leader() == LeaderRow(0, "", 0)
+    assert await kit.second.read_leader() == LeaderRow(0, "", 0)
 
 
 async def whoever_campaigns_first_leads(store: Store, kit: Kit) -> None:
-    assert await store.campaign("a", await store.leader(), kit.now) == 1
-    assert await kit.second.leader() == LeaderRow(1, "a", 0)
+    assert await store.campaign("a", await store.read_leader(), kit.now) == 1
+    assert await kit.second.read_leader() == LeaderRow(1, "a", 0)
 
 
 async def of_two_first_campaigns_at_once_one_wins(store: Store, kit: Kit) -> None:
-    seen = await store.leader()
+    seen = await store.read_leader()
     terms = await asyncio.gather(store.campaign("a", seen, kit.now), kit.second.campaign("b", seen, kit.now))
     assert sorted(terms, key=str) == [1, None]
 
 
 async def of_many_campaigns_at_once_one_wins_each_term(store: Store, kit: Kit) -> None:
     for term in range(1, ROUNDS):
-        seen = await store.leader()
+        seen = await store.read_leader()
         names = [f"master {n}" for n in range(4)]
         terms = await asyncio.gather(
             *((store, kit.second)[n % 2].campaign(name, seen, kit.now) for n, name in enumerate(names))
         )
         assert [won for won in terms if won is not None] == [term]
-        assert (await kit.second.leader()).holder == names[terms.index(term)]
+        assert (await kit.second.read_leader()).holder == names[terms.index(term)]
 
 
 async def a_leader_that_beat_meanwhile_is_not_replaced(store: Store, kit: Kit) -> None:
-    await store.campaign("a", await store.leader(), kit.now)
-    seen = await kit.second.leader()
-    assert await store.beat(1)
+    await store.campaign("a", await store.read_leader(), kit.now)
+    seen = await kit.second.read_leader()
+    assert await store.record_beat(1)
     async with kit.unchanged():
         assert await kit.second.campaign("b", seen, kit.now) is None
 
 
 async def a_campaign_on_an_old_view_is_lost(store: Store, kit: Kit) -> None:
-    nobody = await store.leader()
+    nobody = await store.read_leader()
     await store.campaign("a", nobody, kit.now)
     async with kit.unchanged():
         assert await kit.second.campaign("b", nobody, kit.now) is None
 
 
 async def beats_are_counted(store: Store, kit: Kit) -> None:
-    await store.campaign("a", await store.leader(), kit.now)
-    assert await store.beat(1)
-    assert await store.beat(1)
-    assert await kit.second.leader() == LeaderRow(1, "a", 2)
+    await store.campaign("a", await store.read_leader(), kit.now)
+    assert await store.record_beat(1)
+    assert await store.record_beat(1)
+    assert await kit.second.read_leader() == LeaderRow(1, "a", 2)
 
 
 async def a_beat_of_an_older_term_is_told_so(store: Store, kit: Kit) -> None:
     old = await _replaced(kit)
     async with kit.unchanged():
-        assert not await store.beat(old)
+        assert not await store.record_beat(old)
 
 
 async def a_leader_that_resigned_can_be_replaced_at_once(store: Store, kit: Kit) -> None:
-    await store.campaign("a", await store.leader(), kit.now)
+    await store.campaign("a", await store.read_leader(), kit.now)
     await store.resign(1)
-    seen = await kit.second.leader()
+    seen = await kit.second.read_leader()
     assert (seen.term, seen.holder) == (1, "")
     assert await kit.second.campaign("b", seen, kit.now) == 2
 
@@ -123,7 +123,7 @@ async def the_leaders_writes_are_taken(store: Store, kit: Kit) -> None:
     for name, write in (await _writes_under_a_term(kit)).items():
         term = await _next_term(kit)
         await write(term)
-        assert await store.beat(term), name
+        assert await store.record_beat(term), name
 
 
 async def writes_of_an_older_term_change_nothing(store: Store, kit: Kit) -> None:
@@ -148,7 +148,7 @@ async def writes_of_a_term_that_was_resigned_change_nothing(store: Store, kit: K
     term = await _next_term(kit)
     await store.resign(term)
     async with kit.unchanged():
-        assert not await store.beat(term)
+        assert not await store.record_beat(term)
         for write in writes.values():
             with pytest.raises(NotLeader):
                 await write(term)
@@ -166,10 +166,10 @@ async def a_leader_replaced_while_it_writes_is_refused_or_done_before(store: Sto
     """Either the write was whole before the new term began, or it is refused."""
     for _ in range(ROUNDS):
         term = await _next_term(kit)
-        seen = await store.leader()
+        seen = await store.read_leader()
         task = await kit.submit_one()
         calls: list[Awaitable[object]] = [
-            store.change([task], task_state_machine.cancel_task("old leader"), kit.now, term),
+            store.change_tasks([task], task_state_machine.cancel_task("old leader"), kit.now, term),
             kit.second.campaign("new", seen, kit.now),
         ]
         answers = await asyncio.gather(*kit.rng.sample(calls, len(calls)), return_exceptions=True)
@@ -178,7 +178,7 @@ async def a_leader_replaced_while_it_writes_is_refused_or_done_before(store: Sto
 
 
 async def _next_term(kit: Kit) -> int:
-    term = await kit.store.campaign("a", await kit.store.leader(), kit.now)
+    term = await kit.store.campaign("a", await kit.store.read_leader(), kit.now)
     assert term is not None
     return term
 
@@ -201,38 +201,40 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
     item = await kit.assignment(task, node)
     run = await kit.run_one(await kit.node())
     room = Preemption(run.task, run.execution, 1, run.node.id, other)
-    await store.take_figures([Batch(node.id, 1, 1, [("a.example", nothing())])], now)
+    await store.add_figures([Batch(node.id, 1, 1, [("a.example", nothing())])], now)
     far = now + 10_000_000
     writes: dict[str, Callable[[int], Awaitable[object]]] = {
-        "assign": lambda term: store.assign([item], term, now),
-        "change": lambda term: store.change([other], task_state_machine.cancel_task("no"), now, term),
+        "assign_tasks": lambda term: store.assign_tasks([item], term, now),
+        "change_tasks": lambda term: store.change_tasks([other], task_state_machine.cancel_task("no"), now, term),
         "end_session": lambda term: store.end_session(
             node.id, node.session, NodeStatus.UNRESPONSIVE, kit.lose(), now, term=term
         ),
         "set_health": lambda term: store.set_health(
             [HealthChange(node.id, Health.UNKNOWN, Health.HEALTHY, {})], term, now
         ),
-        "preempt": lambda term: store.preempt([room], term, now),
+        "preempt_executions": lambda term: store.preempt_executions([room], term, now),
         "scale_slots": lambda term: store.scale_slots([SlotChange(node.id, 10, 12, "more")], term, now),
-        "note_heartbeats": lambda term: store.note_heartbeats([(node.id, b"{}")], term, now),
-        "record": lambda term: store.record([EventBatch(Kind.NODE_UNAVAILABLE, shared={"a": 1})], now, term),
-        "relay": lambda term: store.relay(term, 10),
+        "add_heartbeats": lambda term: store.add_heartbeats([(node.id, b"{}")], term, now),
+        "record_events": lambda term: store.record_events(
+            [EventBatch(Kind.NODE_UNAVAILABLE, shared={"a": 1})], now, term
+        ),
+        "relay_events": lambda term: store.relay_events(term, 10),
         "fold_counters": store.fold_counters,
         "settle_groups": lambda term: store.settle_groups(term, now),
-        "prune": lambda term: store.prune(term, far, 0, 0, 10),
-        "chunks_removed": lambda term: store.chunks_removed(term, [done]),
+        "prune_rows": lambda term: store.prune_rows(term, far, 0, 0, 10),
+        "mark_chunks_removed": lambda term: store.mark_chunks_removed(term, [done]),
         "remove_unused_lanes": lambda term: store.remove_unused_lanes(term, 1, [kit.lane.id]),
         "set_clock_mark": lambda term: store.set_clock_mark(term, now),
-        "fire": lambda term: store.fire(firings, term, now),
+        "fire_schedules": lambda term: store.fire_schedules(firings, term, now),
         "put_grants": lambda term: store.put_grants(GrantChange(hosts=[Host("a.example")]), term, now),
         "drop_hosts": lambda term: store.drop_hosts(term, far, 10),
         "fold_evidence": lambda term: store.fold_evidence(EndedRuns(0, 0, []), [], term),
         "fold_figures": lambda term: store.fold_figures(term, now),
         "drop_figures": lambda term: store.drop_figures(term, far),
     }
-    assert done in await kit.second.tasks([done])
+    assert done in await kit.second.load_tasks([done])
     # Those two are about the term itself and answer for it.
-    takes_a_term = set(_methods_with("term")) - {"beat", "resign"}
+    takes_a_term = set(_methods_with("term")) - {"record_beat", "resign"}
     assert set(writes) == takes_a_term
     return writes
 

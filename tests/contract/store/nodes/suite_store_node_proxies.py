@@ -20,7 +20,7 @@ async def the_last_report_of_each_node_counts(store: Store, kit: Kit) -> None:
 async def a_node_that_was_removed_reports_nothing(store: Store, kit: Kit) -> None:
     node = await kit.node()
     await store.put_node_proxies(node.id, [HEALTH], kit.now)
-    await store.unregister(node.id, kit.later())
+    await store.unregister_node(node.id, kit.later())
     assert await store.node_proxies() == []
     assert not await store.put_node_proxies(node.id, [HEALTH], kit.now)
     assert not await store.put_node_proxies(12_345, [HEALTH], kit.now)

@@ -34,8 +34,8 @@ async def a_registered_node_is_pending_and_keeps_what_it_said(store: Store, kit:
         True,
         9_000,
     )
-    node = await store.register(NewNode(kit.ids.one(), "key", "secret", description), kit.now)
-    (record,) = await kit.second.nodes()
+    node = await store.register_node(NewNode(kit.ids.one(), "key", "secret", description), kit.now)
+    (record,) = await kit.second.load_nodes()
     assert (record.id, record.status, record.health) == (node, NodeStatus.PENDING, Health.UNKNOWN)
     assert record.description == description
     assert (record.is_session_open, record.created_at, record.removed_at) == (False, kit.now, None)
@@ -43,84 +43,87 @@ async def a_registered_node_is_pending_and_keeps_what_it_said(store: Store, kit:
 
 
 async def the_same_join_key_again_is_the_same_node_with_the_new_secret(store: Store, kit: Kit) -> None:
-    first = await store.register(_named(kit, "key", "first"), kit.now)
-    again = await kit.second.register(_named(kit, "key", "second"), kit.now)
+    first = await store.register_node(_named(kit, "key", "first"), kit.now)
+    again = await kit.second.register_node(_named(kit, "key", "second"), kit.now)
     assert again == first
     assert await kit.second.secret_hash(first) == "second"
-    assert len(await kit.second.nodes()) == 1
+    assert len(await kit.second.load_nodes()) == 1
 
 
 async def one_join_key_said_many_times_at_once_is_one_node(store: Store, kit: Kit) -> None:
     for n in range(ROUNDS):
         new = [_named(kit, f"key {n}", f"secret {m}") for m in range(4)]
-        nodes = await asyncio.gather(*((store, kit.second)[m % 2].register(new[m], kit.now) for m in range(4)))
+        nodes = await asyncio.gather(*((store, kit.second)[m % 2].register_node(new[m], kit.now) for m in range(4)))
         assert len(set(nodes)) == 1
-    assert len(await kit.second.nodes()) == ROUNDS
+    assert len(await kit.second.load_nodes()) == ROUNDS
 
 
 async def the_handle_of_another_node_cannot_be_taken(store: Store, kit: Kit) -> None:
-    await store.register(_named(kit, "mine", "secret", device_id="worker-001"), kit.now)
+    await store.register_node(_named(kit, "mine", "secret", device_id="worker-001"), kit.now)
     async with kit.unchanged():
         with pytest.raises(Conflict):
-            await store.register(_named(kit, "yours", "secret", device_id="worker-001"), kit.now)
+            await store.register_node(_named(kit, "yours", "secret", device_id="worker-001"), kit.now)
 
 
 async def joining_again_says_everything_anew(store: Store, kit: Kit) -> None:
-    node = await store.register(_named(kit, "key", "first", device_id="worker-001", lease_ms=9_000), kit.now)
-    await store.register(_named(kit, "key", "second", device_id="worker-002", lease_ms=30_000), kit.now)
-    (record,) = await kit.second.nodes([node])
+    node = await store.register_node(_named(kit, "key", "first", device_id="worker-001", lease_ms=9_000), kit.now)
+    await store.register_node(_named(kit, "key", "second", device_id="worker-002", lease_ms=30_000), kit.now)
+    (record,) = await kit.second.load_nodes([node])
     assert (record.description.device_id, record.description.lease_ms) == ("worker-002", 30_000)
     assert await kit.second.node_by_device("worker-001") is None
     assert await kit.second.node_by_device("worker-002") == node
     await kit.open_session(node)
-    assert [lease.lease_ms for lease in await kit.second.leases()] == [30_000]
+    assert [lease.lease_ms for lease in await kit.second.open_leases()] == [30_000]
 
 
 async def a_lease_keeps_its_length_until_the_next_session(store: Store, kit: Kit) -> None:
     """The node counts on the length it was told; ended any sooner, its work would run in two places."""
-    node = await store.register(_named(kit, "key", "first", lease_ms=30_000), kit.now)
+    node = await store.register_node(_named(kit, "key", "first", lease_ms=30_000), kit.now)
     await kit.online(node)
-    await store.register(_named(kit, "key", "second", lease_ms=3_000), kit.now)
-    assert [lease.lease_ms for lease in await kit.second.leases()] == [30_000]
+    await store.register_node(_named(kit, "key", "second", lease_ms=3_000), kit.now)
+    assert [lease.lease_ms for lease in await kit.second.open_leases()] == [30_000]
     await kit.open_session(node)
-    assert [lease.lease_ms for lease in await kit.second.leases()] == [3_000]
+    assert [lease.lease_ms for lease in await kit.second.open_leases()] == [3_000]
 
 
 async def a_node_that_joins_again_cannot_take_the_handle_of_another(store: Store, kit: Kit) -> None:
-    await store.register(_named(kit, "mine", "secret", device_id="worker-001"), kit.now)
-    await store.register(_named(kit, "yours", "secret"), kit.now)
+    await store.register_node(_named(kit, "mine", "secret", device_id="worker-001"), kit.now)
+    await store.register_node(_named(kit, "yours", "secret"), kit.now)
     async with kit.unchanged():
         with pytest.raises(Conflict):
-            await store.register(_named(kit, "yours", "other", device_id="worker-001"), kit.now)
+            await store.register_node(_named(kit, "yours", "other", device_id="worker-001"), kit.now)
 
 
 async def of_many_that_ask_for_one_handle_at_once_one_gets_it(store: Store, kit: Kit) -> None:
     for n in range(ROUNDS):
-        known = await store.register(_named(kit, f"known {n}", "secret"), kit.now)
+        known = await store.register_node(_named(kit, f"known {n}", "secret"), kit.now)
         new = [_named(kit, key, "secret", device_id=f"worker {n}") for key in (f"known {n}", f"a {n}", f"b {n}")]
-        calls = [(store, kit.second)[m % 2].register(each, kit.now) for m, each in enumerate(new)]
+        calls = [(store, kit.second)[m % 2].register_node(each, kit.now) for m, each in enumerate(new)]
         answers = await asyncio.gather(*calls, return_exceptions=True)
         (holder,) = (answer for answer in answers if isinstance(answer, int))
         assert [type(answer) for answer in answers if answer != holder] == [Conflict, Conflict]
         assert await kit.second.node_by_device(f"worker {n}") == holder
-        assert len(await kit.second.nodes([known])) == 1
+        assert len(await kit.second.load_nodes([known])) == 1
 
 
 async def joining_again_while_being_removed_ends_one_way_or_the_other(store: Store, kit: Kit) -> None:
     for n in range(ROUNDS):
-        node = await store.register(_named(kit, f"key {n}", "first"), kit.now)
-        calls = [kit.second.unregister(node, kit.now), store.register(_named(kit, f"key {n}", f"second {n}"), kit.now)]
+        node = await store.register_node(_named(kit, f"key {n}", "first"), kit.now)
+        calls = [
+            kit.second.unregister_node(node, kit.now),
+            store.register_node(_named(kit, f"key {n}", f"second {n}"), kit.now),
+        ]
         _, again = await asyncio.gather(*calls)
         assert again == node or await kit.second.node_by_secret(f"second {n}") == again
 
 
 async def a_node_is_found_by_its_secret_until_it_is_removed(store: Store, kit: Kit) -> None:
-    node = await store.register(_named(kit, "key", "first"), kit.now)
+    node = await store.register_node(_named(kit, "key", "first"), kit.now)
     assert await kit.second.node_by_secret("first") == node
-    await store.register(_named(kit, "key", "second"), kit.now)
+    await store.register_node(_named(kit, "key", "second"), kit.now)
     assert await kit.second.node_by_secret("first") is None
     assert await kit.second.node_by_secret("second") == node
-    await store.unregister(node, kit.now)
+    await store.unregister_node(node, kit.now)
     assert await kit.second.node_by_secret("second") is None
 
 
@@ -128,7 +131,7 @@ async def a_cluster_comes_into_being_with_its_first_node(store: Store, kit: Kit)
     await kit.join(cluster="eu")
     await store.put_cluster(Cluster("eu", ClusterStatus.INACTIVE), kit.now)
     await kit.join(cluster="eu")
-    clusters = {cluster.name: cluster.status for cluster in await kit.second.clusters()}
+    clusters = {cluster.name: cluster.status for cluster in await kit.second.list_clusters()}
     assert clusters == {"default": ClusterStatus.ACTIVE, "eu": ClusterStatus.INACTIVE}
 
 
@@ -138,55 +141,55 @@ async def an_unknown_node_has_no_secret(store: Store, kit: Kit) -> None:
 
 async def a_held_node_is_in_maintenance_until_let_go(store: Store, kit: Kit) -> None:
     node = await kit.node()
-    assert await store.hold(node.id, kit.now + 60_000, True, kit.now)
+    assert await store.set_maintenance(node.id, kit.now + 60_000, True, kit.now)
     renewed = await kit.renew(node)
     assert (renewed.status, renewed.drain_by) == (NodeStatus.MAINTENANCE, kit.now + 60_000)
-    assert await store.hold(node.id, None, False, kit.now)
+    assert await store.set_maintenance(node.id, None, False, kit.now)
     renewed = await kit.renew(node)
     assert (renewed.status, renewed.drain_by) == (NodeStatus.ONLINE, None)
 
 
 async def a_held_node_keeps_what_it_runs(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node())
-    await store.hold(run.node.id, kit.now + 60_000, True, kit.now)
+    await store.set_maintenance(run.node.id, kit.now + 60_000, True, kit.now)
     assert (await kit.complete(run)).after == {run.task: TaskStatus.COMPLETED}
 
 
 async def a_node_let_go_without_a_session_is_offline(store: Store, kit: Kit) -> None:
     node = await kit.join()
-    await store.hold(node, None, True, kit.now)
-    await store.hold(node, None, False, kit.now)
-    assert (await kit.second.nodes([node]))[0].status is NodeStatus.OFFLINE
+    await store.set_maintenance(node, None, True, kit.now)
+    await store.set_maintenance(node, None, False, kit.now)
+    assert (await kit.second.load_nodes([node]))[0].status is NodeStatus.OFFLINE
 
 
 async def an_unknown_or_removed_node_is_not_held(store: Store, kit: Kit) -> None:
     removed = await kit.join()
-    await store.unregister(removed, kit.now)
+    await store.unregister_node(removed, kit.now)
     async with kit.unchanged():
-        assert not await store.hold(12_345, None, True, kit.now)
-        assert not await store.hold(removed, None, True, kit.now)
+        assert not await store.set_maintenance(12_345, None, True, kit.now)
+        assert not await store.set_maintenance(removed, None, True, kit.now)
 
 
 async def holding_a_node_at_the_moment_it_comes_online_holds_it(store: Store, kit: Kit) -> None:
     for _ in range(ROUNDS):
         node = await kit.open_session(await kit.join())
-        calls = [kit.renew(node), kit.second.hold(node.id, None, True, kit.now)]
+        calls = [kit.renew(node), kit.second.set_maintenance(node.id, None, True, kit.now)]
         await asyncio.gather(*kit.rng.sample(calls, len(calls)))
-        assert (await kit.second.nodes([node.id]))[0].status is NodeStatus.MAINTENANCE
+        assert (await kit.second.load_nodes([node.id]))[0].status is NodeStatus.MAINTENANCE
 
 
 async def slots_set_by_a_person_are_told_to_the_node(store: Store, kit: Kit) -> None:
     node = await kit.node()
     assert await store.set_slots(node.id, 3, kit.now)
     assert (await kit.renew(node)).slots_wanted == 3
-    assert (await kit.second.nodes([node.id]))[0].slots == 3
+    assert (await kit.second.load_nodes([node.id]))[0].slots == 3
     assert await store.set_slots(node.id, None, kit.now)
-    assert (await kit.second.nodes([node.id]))[0].slots == 10
+    assert (await kit.second.load_nodes([node.id]))[0].slots == 10
 
 
 async def slots_of_an_unknown_or_removed_node_cannot_be_set(store: Store, kit: Kit) -> None:
     removed = await kit.join()
-    await store.unregister(removed, kit.now)
+    await store.unregister_node(removed, kit.now)
     async with kit.unchanged():
         assert not await store.set_slots(12_345, 3, kit.now)
         assert not await store.set_slots(removed, 3, kit.now)
@@ -200,7 +203,7 @@ async def health_is_kept_with_details_and_time(store: Store, kit: Kit) -> None:
         HealthChange(12_345, Health.UNKNOWN, Health.HEALTHY, {}),
     ]
     await store.set_health(changes, await kit.term(), kit.now)
-    records = {record.id: record for record in await kit.second.nodes()}
+    records = {record.id: record for record in await kit.second.load_nodes()}
     assert (records[node].health, records[node].health_details) == (Health.UNHEALTHY, details)
     assert records[node].health_at == kit.now
     assert records[other].health is Health.UNKNOWN
@@ -218,7 +221,7 @@ async def new_details_of_the_same_health_change_neither_its_time_nor_tell_anythi
     await store.set_health([HealthChange(node, Health.UNKNOWN, Health.DEGRADED, {"a": 1})], term, kit.now)
     began_at, events = kit.now, await kit.events()
     await store.set_health([HealthChange(node, Health.DEGRADED, Health.DEGRADED, {"b": 1})], term, kit.later())
-    (record,) = await kit.second.nodes([node])
+    (record,) = await kit.second.load_nodes([node])
     assert (record.health, record.health_details, record.health_at) == (Health.DEGRADED, {"b": 1}, began_at)
     assert await kit.events() == events
 
@@ -230,9 +233,9 @@ async def a_node_that_a_person_lets_go_is_judged_anew(store: Store, kit: Kit) ->
     for is_held in (True, False):
         await store.set_health([ill], term, kit.now)
         if is_held:
-            await store.hold(node.id, None, True, kit.now)
-        assert await store.hold(node.id, None, False, kit.later())
-        (record,) = await kit.second.nodes([node.id])
+            await store.set_maintenance(node.id, None, True, kit.now)
+        assert await store.set_maintenance(node.id, None, False, kit.later())
+        (record,) = await kit.second.load_nodes([node.id])
         assert (record.status, record.health, record.health_details) == (NodeStatus.ONLINE, Health.UNKNOWN, {})
         assert record.health_at == kit.now
         told = [event.data for event in await kit.events() if event.kind == "node.health_changed"]
@@ -245,7 +248,7 @@ async def nothing_is_known_of_the_health_of_a_node_without_a_session(store: Stor
         node = await kit.node()
         await store.set_health([HealthChange(node.id, Health.UNKNOWN, Health.HEALTHY, {})], term, kit.now)
         await kit.end(node, status)
-        (record,) = await kit.second.nodes([node.id])
+        (record,) = await kit.second.load_nodes([node.id])
         assert (record.status, record.health) == (status, Health.UNKNOWN)
 
 
@@ -255,7 +258,7 @@ async def a_node_that_comes_back_at_once_keeps_its_health_if_that_was_good(store
         node = await kit.node()
         await store.set_health([HealthChange(node.id, Health.UNKNOWN, health, {})], term, kit.now)
         await kit.open_session(node.id)
-        assert (await kit.second.nodes([node.id]))[0].health is after
+        assert (await kit.second.load_nodes([node.id]))[0].health is after
 
 
 async def setting_the_health_of_nobody_changes_nothing(store: Store, kit: Kit) -> None:
@@ -267,8 +270,8 @@ async def setting_the_health_of_nobody_changes_nothing(store: Store, kit: Kit) -
 async def heartbeats_are_sampled_for_history(store: Store, kit: Kit) -> None:
     node, term = await kit.join(), await kit.term()
     for _ in range(2):
-        await store.note_heartbeats([(node, b'{"cpu":0.5}')], term, kit.now)
-    await store.note_heartbeats([(node, b'{"cpu":0.7}')], term, kit.later())
+        await store.add_heartbeats([(node, b'{"cpu":0.5}')], term, kit.now)
+    await store.add_heartbeats([(node, b'{"cpu":0.7}')], term, kit.later())
     samples = (await kit.dump())["heartbeat"]
     assert [(row[0], bytes(row[2])) for row in samples] == [(node, b'{"cpu":0.5}'), (node, b'{"cpu":0.7}')]
 
@@ -279,7 +282,7 @@ async def the_history_of_heartbeats_is_read_by_node_and_time(store: Store, kit: 
     for number in range(5):
         times.append(kit.now)
         body = f'{{"cpu":0.{number},"reachable":true}}'.encode()
-        await store.note_heartbeats([(node, body), (other, b"{}")], term, kit.now)
+        await store.add_heartbeats([(node, body), (other, b"{}")], term, kit.now)
         kit.later()
     history = await kit.second.heartbeat_history(node, began_at, kit.now, 10)
     assert [(sample.at, sample.measurement.cpu) for sample in history] == [
@@ -294,9 +297,9 @@ async def the_history_of_heartbeats_is_read_by_node_and_time(store: Store, kit: 
 
 async def a_removed_node_is_listed_no_more_but_its_record_stays(store: Store, kit: Kit) -> None:
     node, other = await kit.node(), await kit.node()
-    await store.unregister(node.id, kit.later())
-    assert [record.id for record in await kit.second.nodes()] == [other.id]
-    (record,) = await kit.second.nodes([node.id])
+    await store.unregister_node(node.id, kit.later())
+    assert [record.id for record in await kit.second.load_nodes()] == [other.id]
+    (record,) = await kit.second.load_nodes([node.id])
     assert record.removed_at == kit.now
     assert await kit.second.secret_hash(node.id) is None
 
@@ -304,15 +307,15 @@ async def a_removed_node_is_listed_no_more_but_its_record_stays(store: Store, ki
 async def a_removed_node_keeps_its_history(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node())
     await kit.complete(run)
-    await store.unregister(run.node.id, kit.now)
+    await store.unregister_node(run.node.id, kit.now)
     assert (await kit.record(run.task)).node == run.node.id
-    (execution,) = await kit.second.executions(run.task)
+    (execution,) = await kit.second.task_executions(run.task)
     assert execution.node == run.node.id
 
 
 async def a_removed_node_is_renewed_no_more_and_told_why(store: Store, kit: Kit) -> None:
     node = await kit.node()
-    await store.unregister(node.id, kit.now)
+    await store.unregister_node(node.id, kit.now)
     async with kit.unchanged():
         renewed = await kit.renew(node)
     assert (renewed.is_open, renewed.is_newest, renewed.is_removed) == (False, False, True)
@@ -320,60 +323,60 @@ async def a_removed_node_is_renewed_no_more_and_told_why(store: Store, kit: Kit)
 
 async def the_work_of_a_removed_node_is_free_when_its_lease_has_ended(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node())
-    await store.unregister(run.node.id, kit.now)
+    await store.unregister_node(run.node.id, kit.now)
     assert await kit.status(run.task) is TaskStatus.ASSIGNED
-    (lease,) = await kit.second.leases()
+    (lease,) = await kit.second.open_leases()
     await store.end_session(
         lease.node, lease.session, NodeStatus.UNRESPONSIVE, kit.lose(), kit.now, renewals=lease.renewals
     )
     assert await kit.status(run.task) is TaskStatus.PENDING
-    assert (await kit.second.nodes([run.node.id]))[0].removed_at is not None
+    assert (await kit.second.load_nodes([run.node.id]))[0].removed_at is not None
 
 
 async def a_node_is_removed_once(store: Store, kit: Kit) -> None:
     node = await kit.join()
-    await store.unregister(node, kit.now)
+    await store.unregister_node(node, kit.now)
     async with kit.unchanged():
         for unknown in (node, 12_345):
             with pytest.raises(NotFound):
-                await store.unregister(unknown, kit.now)
+                await store.unregister_node(unknown, kit.now)
 
 
 async def a_removed_node_can_join_again_as_a_new_one(store: Store, kit: Kit) -> None:
-    first = await store.register(_named(kit, "key", "first", device_id="worker-001"), kit.now)
-    await store.unregister(first, kit.now)
-    again = await store.register(_named(kit, "key", "second", device_id="worker-001"), kit.now)
+    first = await store.register_node(_named(kit, "key", "first", device_id="worker-001"), kit.now)
+    await store.unregister_node(first, kit.now)
+    again = await store.register_node(_named(kit, "key", "second", device_id="worker-001"), kit.now)
     assert again != first
-    assert [record.id for record in await kit.second.nodes()] == [again]
+    assert [record.id for record in await kit.second.load_nodes()] == [again]
     assert await kit.second.secret_hash(first) is None
 
 
 async def a_node_announces_what_is_new_and_keeps_its_secret(store: Store, kit: Kit) -> None:
-    node = await store.register(_named(kit, "key", "secret", lease_ms=9_000), kit.now)
+    node = await store.register_node(_named(kit, "key", "secret", lease_ms=9_000), kit.now)
     news = NodeDescription("renamed", cluster="eu", device_id="worker-001", task_types=("echo",), lease_ms=30_000)
-    await store.announce(node, news, kit.now, "key")
-    (record,) = await kit.second.nodes([node])
+    await store.replace_description(node, news, kit.now, "key")
+    (record,) = await kit.second.load_nodes([node])
     assert (record.description, record.status) == (news, NodeStatus.PENDING)
     assert await kit.second.secret_hash(node) == "secret"
-    assert "eu" in {cluster.name for cluster in await kit.second.clusters()}
-    await store.announce(node, NodeDescription("again"), kit.now, None)
-    assert [record.description.name for record in await kit.second.nodes([node])] == ["again"]
+    assert "eu" in {cluster.name for cluster in await kit.second.list_clusters()}
+    await store.replace_description(node, NodeDescription("again"), kit.now, None)
+    assert [record.description.name for record in await kit.second.load_nodes([node])] == ["again"]
 
 
 async def a_node_announces_only_itself(store: Store, kit: Kit) -> None:
-    node = await store.register(_named(kit, "mine", "secret"), kit.now)
-    await store.register(_named(kit, "theirs", "other", device_id="worker-001"), kit.now)
-    gone = await store.register(_named(kit, "gone", "gone"), kit.now)
-    await store.unregister(gone, kit.now)
+    node = await store.register_node(_named(kit, "mine", "secret"), kit.now)
+    await store.register_node(_named(kit, "theirs", "other", device_id="worker-001"), kit.now)
+    gone = await store.register_node(_named(kit, "gone", "gone"), kit.now)
+    await store.unregister_node(gone, kit.now)
     async with kit.unchanged():
         for join_key in ("theirs", "nobody's"):
             with pytest.raises(NotAllowed):
-                await store.announce(node, NodeDescription("n"), kit.now, join_key)
+                await store.replace_description(node, NodeDescription("n"), kit.now, join_key)
         with pytest.raises(Conflict):
-            await store.announce(node, NodeDescription("n", device_id="worker-001"), kit.now, "mine")
+            await store.replace_description(node, NodeDescription("n", device_id="worker-001"), kit.now, "mine")
         for unknown in (gone, kit.ids.one()):
             with pytest.raises(NotFound):
-                await store.announce(unknown, NodeDescription("n"), kit.now, None)
+                await store.replace_description(unknown, NodeDescription("n"), kit.now, None)
 
 
 async def everything_done_to_one_node_at_once_ends_in_order(store: Store, kit: Kit) -> None:
@@ -382,25 +385,25 @@ async def everything_done_to_one_node_at_once_ends_in_order(store: Store, kit: K
         node = await kit.open_session(await kit.join())
         calls = [
             kit.renew(node),
-            kit.second.hold(node.id, None, True, kit.now),
+            kit.second.set_maintenance(node.id, None, True, kit.now),
             kit.end(node),
             store.set_slots(node.id, 3, kit.now),
-            kit.second.unregister(node.id, kit.now),
-            store.hold(node.id, None, False, kit.now),
+            kit.second.unregister_node(node.id, kit.now),
+            store.set_maintenance(node.id, None, False, kit.now),
         ]
         await asyncio.gather(*kit.rng.sample(calls, len(calls)))
-        (record,) = await kit.second.nodes([node.id])
+        (record,) = await kit.second.load_nodes([node.id])
         assert record.removed_at == kit.now
 
 
 async def there_is_a_default_cluster(store: Store, kit: Kit) -> None:
-    assert await kit.second.clusters() == [Cluster("default")]
+    assert await kit.second.list_clusters() == [Cluster("default")]
 
 
 async def a_cluster_is_put_and_changed(store: Store, kit: Kit) -> None:
     await store.put_cluster(Cluster("eu", description="Europe"), kit.now)
     await store.put_cluster(Cluster("eu", ClusterStatus.INACTIVE, "Europe", "shop"), kit.now)
-    clusters = {cluster.name: cluster for cluster in await kit.second.clusters()}
+    clusters = {cluster.name: cluster for cluster in await kit.second.list_clusters()}
     assert clusters["eu"] == Cluster("eu", ClusterStatus.INACTIVE, "Europe", "shop")
     assert clusters["default"] == Cluster("default")
 
@@ -419,8 +422,8 @@ async def a_cluster_is_dropped_with_its_configuration_when_nothing_is_in_it(stor
         await kit.second.drop_cluster("eu", kit.now)
     await kit.cancel(task)
     await store.drop_cluster("eu", kit.now)
-    assert "eu" not in {cluster.name for cluster in await kit.second.clusters()}
+    assert "eu" not in {cluster.name for cluster in await kit.second.list_clusters()}
     with pytest.raises(NotFound):
         await store.drop_cluster("eu", kit.now)
     await store.put_cluster(Cluster("eu"), kit.now)
-    assert (await kit.second.config("eu")).version == 0
+    assert (await kit.second.cluster_config("eu")).version == 0

@@ -20,13 +20,13 @@ PENDING = TaskStatus.PENDING
 async def a_session_is_open_and_its_lease_is_watched(store: Store, kit: Kit) -> None:
     node = await kit.open_session(await kit.join(lease_ms=30_000))
     assert node.session == 1
-    assert await kit.second.leases() == [LeaseRow(node.id, 1, 0, 30_000)]
+    assert await kit.second.open_leases() == [LeaseRow(node.id, 1, 0, 30_000)]
 
 
 async def a_session_brings_the_nodes_slots_and_types(store: Store, kit: Kit) -> None:
     node = await kit.join(name="worker 1", slots=1, region="eu")
     await store.open_session(node, 64, ["echo", "browser"], kit.lose(), kit.now)
-    (record,) = await kit.second.nodes([node])
+    (record,) = await kit.second.load_nodes([node])
     assert (record.description.slots, record.description.task_types) == (64, ("echo", "browser"))
     assert (record.description.name, record.description.region) == ("worker 1", "eu")
 
@@ -39,7 +39,7 @@ async def an_unknown_node_opens_no_session(store: Store, kit: Kit) -> None:
 
 async def a_removed_node_opens_no_session(store: Store, kit: Kit) -> None:
     node = await kit.node()
-    await store.unregister(node.id, kit.now)
+    await store.unregister_node(node.id, kit.now)
     async with kit.unchanged():
         with pytest.raises(NotFound):
             await kit.open_session(node.id)
@@ -52,7 +52,7 @@ async def a_new_session_ends_what_the_old_one_held(store: Store, kit: Kit) -> No
     assert applied is not None
     assert applied.after == {run.task: PENDING}
     assert (applied.freed, applied.ready) == ([(run.node.id, run.execution)], {kit.lane.id: [run.task]})
-    (execution,) = await kit.second.executions(run.task)
+    (execution,) = await kit.second.task_executions(run.task)
     assert (execution.status, execution.session) == (ExecutionStatus.LOST, run.node.session)
 
 
@@ -83,11 +83,11 @@ async def outcomes_of_the_old_session_are_stale_after_the_new_one_began(store: S
 
 async def the_first_renewal_brings_a_node_online(store: Store, kit: Kit) -> None:
     node = await kit.open_session(await kit.join())
-    assert (await kit.second.nodes([node.id]))[0].status is NodeStatus.PENDING
+    assert (await kit.second.load_nodes([node.id]))[0].status is NodeStatus.PENDING
     renewed = await kit.renew(node, b'{"cpu":0.5,"running":3}')
     assert (renewed.is_open, renewed.is_newest, renewed.came_online) == (True, True, True)
     assert renewed.status is NodeStatus.ONLINE
-    (record,) = await kit.second.nodes([node.id])
+    (record,) = await kit.second.load_nodes([node.id])
     assert (record.status, record.renewals, record.renewed_at) == (NodeStatus.ONLINE, 1, kit.now)
     assert record.measurement is not None
     assert (record.measurement.cpu, record.measurement.running) == (0.5, 3)
@@ -96,21 +96,21 @@ async def the_first_renewal_brings_a_node_online(store: Store, kit: Kit) -> None
 async def a_departing_session_is_in_maintenance_and_is_given_nothing_until_the_next(store: Store, kit: Kit) -> None:
     node = await kit.node()
     task = await kit.submit_one()
-    number = (await kit.second.nodes([node.id]))[0].renewals + 1
+    number = (await kit.second.load_nodes([node.id]))[0].renewals + 1
     # Said once it holds: a call that does not say it must not take it back.
     renewals = [
         Renewal(node.id, node.session, number + more, None, is_departing=is_departing)
         for more, is_departing in enumerate((True, True, False))
     ]
-    answers = await store.renew(renewals, kit.now)
+    answers = await store.renew_leases(renewals, kit.now)
     assert [one.began_departing for one in answers] == [True, False, False]
     assert {one.status for one in answers} == {NodeStatus.ONLINE}, "the order to drain is a person's"
-    (record,) = await kit.second.nodes([node.id])
+    (record,) = await kit.second.load_nodes([node.id])
     assert (record.status, record.is_departing, record.slots) == (NodeStatus.MAINTENANCE, True, 0)
-    applied = await kit.second.assign([await kit.assignment(task, node)], None, kit.now)
+    applied = await kit.second.assign_tasks([await kit.assignment(task, node)], None, kit.now)
     assert applied.refused[task].code is Code.NODE_NOT_READY
     again = await kit.online(node.id)
-    (record,) = await kit.second.nodes([node.id])
+    (record,) = await kit.second.load_nodes([node.id])
     assert (record.status, record.is_departing, record.slots) == (NodeStatus.ONLINE, False, 10)
     await kit.assign([task], again)
 
@@ -119,34 +119,34 @@ async def a_session_may_be_opened_only_to_hand_over(store: Store, kit: Kit) -> N
     node = await kit.node()
     task = await kit.submit_one()
     session, _ = await store.open_session(node.id, 10, ["echo"], kit.lose(), kit.now, is_departing=True)
-    applied = await kit.second.assign([await kit.assignment(task, ReadyNode(node.id, session))], None, kit.now)
+    applied = await kit.second.assign_tasks([await kit.assignment(task, ReadyNode(node.id, session))], None, kit.now)
     assert applied.refused[task].code is Code.NODE_NOT_READY
-    assert (await kit.second.nodes([node.id]))[0].status is NodeStatus.MAINTENANCE
+    assert (await kit.second.load_nodes([node.id]))[0].status is NodeStatus.MAINTENANCE
 
 
 async def a_departing_node_that_ends_is_offline_unless_a_person_holds_it(store: Store, kit: Kit) -> None:
     for is_held, status in ((False, NodeStatus.OFFLINE), (True, NodeStatus.MAINTENANCE)):
         node = await kit.node()
         if is_held:
-            await store.hold(node.id, kit.now + 60_000, True, kit.now)
-        (renewed,) = await store.renew([Renewal(node.id, node.session, 99, None, is_departing=True)], kit.now)
+            await store.set_maintenance(node.id, kit.now + 60_000, True, kit.now)
+        (renewed,) = await store.renew_leases([Renewal(node.id, node.session, 99, None, is_departing=True)], kit.now)
         assert renewed.status is (NodeStatus.MAINTENANCE if is_held else NodeStatus.ONLINE)
         await kit.end(node, NodeStatus.OFFLINE)
-        (record,) = await kit.second.nodes([node.id])
+        (record,) = await kit.second.load_nodes([node.id])
         assert (record.status, record.is_departing) == (status, False)
 
 
 async def each_renewal_raises_the_counter(store: Store, kit: Kit) -> None:
     node = await kit.node()
     assert not (await kit.renew(node)).came_online
-    assert (await kit.second.leases())[0].renewals == 2
+    assert (await kit.second.open_leases())[0].renewals == 2
 
 
 async def a_renewal_counts_though_the_wall_clock_jumped_back(store: Store, kit: Kit) -> None:
     node = await kit.node()
     kit.later(-3_600_000)
     assert (await kit.renew(node)).is_newest
-    assert (await kit.second.leases())[0].renewals == 2
+    assert (await kit.second.open_leases())[0].renewals == 2
 
 
 async def a_renewal_tells_what_the_store_gives_the_node(store: Store, kit: Kit) -> None:
@@ -164,25 +164,27 @@ async def a_renewal_tells_what_the_store_gives_the_node(store: Store, kit: Kit) 
 async def a_renewal_that_is_not_taken_tells_nothing_of_the_work(store: Store, kit: Kit) -> None:
     node = await kit.node()
     await kit.run_one(node)
-    (renewed,) = await store.renew([Renewal(node.id, node.session, 1, None)], kit.now)
+    (renewed,) = await store.renew_leases([Renewal(node.id, node.session, 1, None)], kit.now)
     assert (renewed.is_newest, list(renewed.held)) == (False, [])
 
 
 async def an_older_number_renews_nothing(store: Store, kit: Kit) -> None:
     node = await kit.node()
-    await store.renew([Renewal(node.id, node.session, 7, None)], kit.now)
+    await store.renew_leases([Renewal(node.id, node.session, 7, None)], kit.now)
     async with kit.unchanged():
         for number in (6, 7):
-            (renewed,) = await store.renew([Renewal(node.id, node.session, number, b"{}")], kit.now)
+            (renewed,) = await store.renew_leases([Renewal(node.id, node.session, number, b"{}")], kit.now)
             assert (renewed.is_open, renewed.is_newest) == (True, False)
 
 
 async def renewals_of_one_node_in_one_call_are_taken_in_order(store: Store, kit: Kit) -> None:
     node = await kit.open_session(await kit.join())
-    answers = await store.renew([Renewal(node.id, node.session, number, None) for number in (1, 3, 2, 4)], kit.now)
+    answers = await store.renew_leases(
+        [Renewal(node.id, node.session, number, None) for number in (1, 3, 2, 4)], kit.now
+    )
     assert [renewed.is_newest for renewed in answers] == [True, True, False, True]
     assert [renewed.came_online for renewed in answers] == [True, False, False, False]
-    assert (await kit.second.leases())[0].renewals == 3
+    assert (await kit.second.open_leases())[0].renewals == 3
 
 
 async def an_ended_session_is_not_renewed(store: Store, kit: Kit) -> None:
@@ -197,13 +199,13 @@ async def an_older_session_is_not_renewed(store: Store, kit: Kit) -> None:
     old = await kit.node()
     await kit.open_session(old.id)
     async with kit.unchanged():
-        (renewed,) = await store.renew([Renewal(old.id, old.session, 99, None)], kit.now)
+        (renewed,) = await store.renew_leases([Renewal(old.id, old.session, 99, None)], kit.now)
     assert (renewed.is_open, renewed.is_newest) == (False, False)
 
 
 async def an_unknown_node_is_told_that_it_is_removed(store: Store, kit: Kit) -> None:
     async with kit.unchanged():
-        (renewed,) = await store.renew([Renewal(12_345, 1, 1, None)], kit.now)
+        (renewed,) = await store.renew_leases([Renewal(12_345, 1, 1, None)], kit.now)
     assert (renewed.is_open, renewed.is_newest, renewed.is_removed) == (False, False, True)
 
 
@@ -211,20 +213,20 @@ async def those_that_cannot_be_renewed_do_not_harm_their_neighbours(store: Store
     good, ended = await kit.node(), await kit.node()
     await kit.end(ended)
     renewals = [Renewal(12_345, 1, 1, None), Renewal(ended.id, 1, 9, None), Renewal(good.id, good.session, 9, None)]
-    assert [renewed.is_newest for renewed in await store.renew(renewals, kit.now)] == [False, False, True]
+    assert [renewed.is_newest for renewed in await store.renew_leases(renewals, kit.now)] == [False, False, True]
 
 
 async def renewing_nobody_changes_nothing(store: Store, kit: Kit) -> None:
     async with kit.unchanged():
-        assert await store.renew([], kit.now) == []
+        assert await store.renew_leases([], kit.now) == []
 
 
 async def many_nodes_are_renewed_in_one_call(store: Store, kit: Kit) -> None:
     nodes = [await kit.node() for _ in range(20)]
     renewals = [Renewal(node.id, node.session, 2, b'{"cpu":0.1}') for node in kit.rng.sample(nodes, len(nodes))]
-    answers = await store.renew(renewals, kit.now)
+    answers = await store.renew_leases(renewals, kit.now)
     assert [renewed.node for renewed in answers] == [renewal.node for renewal in renewals]
-    assert {lease.renewals for lease in await kit.second.leases()} == {2}
+    assert {lease.renewals for lease in await kit.second.open_leases()} == {2}
 
 
 async def a_lost_lease_takes_the_work_back(store: Store, kit: Kit) -> None:
@@ -232,8 +234,8 @@ async def a_lost_lease_takes_the_work_back(store: Store, kit: Kit) -> None:
     applied = await kit.end(run.node)
     assert applied is not None
     assert applied.after == {run.task: PENDING}
-    assert (await kit.second.nodes([run.node.id]))[0].status is NodeStatus.UNRESPONSIVE
-    assert await kit.second.leases() == []
+    assert (await kit.second.load_nodes([run.node.id]))[0].status is NodeStatus.UNRESPONSIVE
+    assert await kit.second.open_leases() == []
     row = await kit.live(run.task)
     assert (row.losses, row.retries) == (1, 0)
 
@@ -241,9 +243,9 @@ async def a_lost_lease_takes_the_work_back(store: Store, kit: Kit) -> None:
 async def a_node_that_left_cleanly_is_offline_and_hands_back_its_work(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node())
     await store.end_session(run.node.id, run.node.session, NodeStatus.OFFLINE, kit.take_back(), kit.now)
-    assert (await kit.second.nodes([run.node.id]))[0].status is NodeStatus.OFFLINE
+    assert (await kit.second.load_nodes([run.node.id]))[0].status is NodeStatus.OFFLINE
     assert (await kit.live(run.task)).losses == 0
-    (execution,) = await kit.second.executions(run.task)
+    (execution,) = await kit.second.task_executions(run.task)
     assert execution.status is ExecutionStatus.RETURNED
 
 
@@ -268,7 +270,7 @@ async def the_session_of_an_unknown_node_cannot_be_ended(store: Store, kit: Kit)
 
 async def a_session_renewed_meanwhile_is_not_ended(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node())
-    (seen,) = await kit.second.leases()
+    (seen,) = await kit.second.open_leases()
     await kit.renew(run.node)
     async with kit.unchanged():
         assert await _expire(kit, run.node, seen.renewals) is None
@@ -276,16 +278,16 @@ async def a_session_renewed_meanwhile_is_not_ended(store: Store, kit: Kit) -> No
 
 async def a_session_of_the_count_that_was_seen_is_ended(store: Store, kit: Kit) -> None:
     node = await kit.node()
-    (seen,) = await kit.second.leases()
+    (seen,) = await kit.second.open_leases()
     assert await _expire(kit, node, seen.renewals) is not None
-    assert await kit.second.leases() == []
+    assert await kit.second.open_leases() == []
 
 
 async def a_renewal_and_an_expiry_at_once_have_one_winner(store: Store, kit: Kit) -> None:
     node = await kit.node()
     for _ in range(ROUNDS):
         run = await kit.run_one(node)
-        seen = (await kit.second.leases())[0].renewals
+        seen = (await kit.second.open_leases())[0].renewals
         if kit.rng.random() < 0.5:
             renewed, ended = await asyncio.gather(kit.renew(node), _expire(kit, node, seen))
         else:
@@ -310,7 +312,7 @@ async def two_sessions_opened_at_once_are_two_and_the_later_one_holds(store: Sto
         )
         sessions = sorted(session for session, _ in opened)
         assert sessions[1] == sessions[0] + 1
-        assert [lease.session for lease in await kit.second.leases()] == [sessions[1]]
+        assert [lease.session for lease in await kit.second.open_leases()] == [sessions[1]]
 
 
 async def a_dead_nodes_recalled_work_ends_as_its_recall_asked(store: Store, kit: Kit) -> None:

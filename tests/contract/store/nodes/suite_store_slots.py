@@ -15,7 +15,7 @@ async def what_the_load_allows_is_told_with_the_next_renewal(store: Store, kit: 
     assert await store.scale_slots([SlotChange(node.id, 10, 12, "room for more")], term, kit.now) == {node.id}
     renewed = await kit.renew(node)
     assert (renewed.slots_wanted, renewed.slots_measured, renewed.follows_load) == (None, 12, False)
-    (record,) = await kit.second.nodes([node.id])
+    (record,) = await kit.second.load_nodes([node.id])
     assert (record.slots_wanted, record.slots_measured, record.follows_load) == (None, 12, False)
     event = (await kit.events())[-1]
     told = {"node": node.id, "old": 10, "new": 12, "reason": "room for more"}
@@ -40,7 +40,7 @@ async def a_person_s_number_wins_at_the_same_moment_too(store: Store, kit: Kit) 
             kit.second.scale_slots([SlotChange(node.id, 10, 12, "room for more")], term, kit.now),
         ]
         await asyncio.gather(*kit.rng.sample(calls, len(calls)))
-        assert (await kit.second.nodes([node.id]))[0].slots == 3
+        assert (await kit.second.load_nodes([node.id]))[0].slots == 3
 
 
 async def a_person_may_want_one_node_to_follow_its_load(store: Store, kit: Kit) -> None:
@@ -67,7 +67,7 @@ async def setting_the_same_again_tells_nothing(store: Store, kit: Kit) -> None:
 
 async def a_node_that_is_gone_is_not_scaled(store: Store, kit: Kit) -> None:
     node, term = await kit.join(), await kit.term()
-    await store.unregister(node, kit.now)
+    await store.unregister_node(node, kit.now)
     async with kit.unchanged():
         changes = [SlotChange(node, 1, 2, "more"), SlotChange(12_345, 1, 2, "more")]
         assert await store.scale_slots(changes, term, kit.now) == set()

@@ -44,7 +44,7 @@ async def _used(kit: Kit, day: int = DAY) -> Amounts:
 
 
 async def _complete(store: Store, kit: Kit, run: Run, used: Amounts | None) -> None:
-    applied = await store.complete([kit.outcome(run)._replace(used=used)], kit.now)
+    applied = await store.complete_executions([kit.outcome(run)._replace(used=used)], kit.now)
     assert applied.after == {run.task: TaskStatus.COMPLETED}
 
 
@@ -169,7 +169,7 @@ async def one_that_dies_keeps_what_it_had(store: Store, kit: Kit) -> None:
     await kit.end(node)
     assert await _used(kit) == Amounts(20)
     late = kit.outcome(lost)._replace(used=Amounts(1))
-    assert (await store.complete([late], kit.now)).refused
+    assert (await store.complete_executions([late], kit.now)).refused
     assert await _used(kit) == Amounts(20), "a stale word changes nothing"
 
 
@@ -222,7 +222,7 @@ async def old_days_are_forgotten_but_not_what_runs(store: Store, kit: Kit) -> No
         await _ask(store, kit, run, 1, Amounts(10))
     await kit.finish(gone, End.PROCESS_LOST)
     kit.later(8 * DAY_MS)
-    await store.prune(await kit.term(), kit.now, 100 * DAY_MS, 100 * DAY_MS, 100)
+    await store.prune_rows(await kit.term(), kit.now, 100 * DAY_MS, 100 * DAY_MS, 100)
     dump = await kit.dump()
     assert dump["day_use"] == []
     assert [row[0] for row in dump["day_slice"]] == [long.execution]
@@ -252,7 +252,7 @@ async def an_end_and_a_want_at_one_moment_lose_nothing(store: Store, kit: Kit) -
     runs = await kit.run(await kit.node(slots=100), 20)
     await store.grant_slices([_want(run, 1, Amounts(10)) for run in runs], kit.now)
     ends = [
-        (store, kit.second)[n % 2].complete([kit.outcome(run)._replace(used=Amounts(4))], kit.now)
+        (store, kit.second)[n % 2].complete_executions([kit.outcome(run)._replace(used=Amounts(4))], kit.now)
         for n, run in enumerate(runs)
     ]
     wants = [
@@ -287,28 +287,28 @@ async def a_project_that_refuses_is_shut_while_its_day_is_spent(store: Store, ki
     await store.change_project(PROJECT, daily(1), 1, kit.now)
     await _ask(store, kit, await kit.run_one(await kit.node()), 1)
     submission = Submission([kit.new_task()], limited=(PROJECT,))
-    (waits,) = (await store.add([submission], kit.now)).answers
+    (waits,) = (await store.add_tasks([submission], kit.now)).answers
     assert waits.over_quota is None, "it may wait"
     await store.change_project(PROJECT, lambda have: replace(have, on_full=OnFull.REFUSE), 2, kit.now)
     flow = await FlowKit.drafted(kit, {"first": {}})
     async with kit.unchanged():
-        (answer,) = (await store.add([Submission([kit.new_task()], limited=(PROJECT,))], kit.now)).answers
+        (answer,) = (await store.add_tasks([Submission([kit.new_task()], limited=(PROJECT,))], kit.now)).answers
         with pytest.raises(OverLimit, match="pages per day") as refused:
             await store.add_flow(flow.new._replace(limited=(PROJECT,)), None, kit.now)
     assert answer.over_quota == f"quota 'pages per day' of project {PROJECT}: 0 of 1 left until 00:00 UTC"
     assert (answer.renews_at, refused.value.retry_after_s) == (end_of(DAY), (end_of(DAY) - kit.now) / 1000)
     kit.later(DAY_MS)
-    (answer,) = (await store.add([Submission([kit.new_task()], limited=(PROJECT,))], kit.now)).answers
+    (answer,) = (await store.add_tasks([Submission([kit.new_task()], limited=(PROJECT,))], kit.now)).answers
     assert answer.over_quota is None
 
 
 async def what_is_delivered_says_whether_it_is_metered(store: Store, kit: Kit) -> None:
     task = await kit.submit_one()
-    assert not (await store.deliveries([task]))[task].is_metered
+    assert not (await store.load_deliveries([task]))[task].is_metered
     await store.change_project(PROJECT, daily(None, 0), 1, kit.now)
-    assert (await store.deliveries([task]))[task].is_metered
+    assert (await store.load_deliveries([task]))[task].is_metered
     await store.change_project(PROJECT, daily(), 2, kit.now)
-    assert not (await store.deliveries([task]))[task].is_metered
+    assert not (await store.load_deliveries([task]))[task].is_metered
 
 
 async def parked_tasks_come_back_when_there_is_room_again(store: Store, kit: Kit) -> None:
@@ -330,7 +330,7 @@ async def parked_tasks_come_back_when_there_is_room_again(store: Store, kit: Kit
     await store.change_project(PROJECT, daily(100), 3, kit.now)
     found = await store.parked_with_room(kit.now, 2)
     assert (len(found), set(found) < {run.task for run in others}) == (2, True)
-    applied = await store.change(found, task_state_machine.unpark_task, kit.now, await kit.term())
+    applied = await store.change_tasks(found, task_state_machine.unpark_task, kit.now, await kit.term())
     assert set(applied.after.values()) == {TaskStatus.PENDING}
     assert len(await store.parked_with_room(kit.now, 10)) == 1
 

@@ -40,8 +40,8 @@ def always(_: Project, __: Use) -> Refusal | None:
 
 
 async def a_project_nobody_described_has_the_defaults(store: Store, kit: Kit) -> None:
-    assert await kit.second.project("shop") == Project("shop")
-    assert await kit.second.projects() == []
+    assert await kit.second.load_project("shop") == Project("shop")
+    assert await kit.second.list_projects() == []
 
 
 async def a_project_is_changed_version_by_version(store: Store, kit: Kit) -> None:
@@ -50,9 +50,9 @@ async def a_project_is_changed_version_by_version(store: Store, kit: Kit) -> Non
     want = replace(first, quotas=Quotas(10, 3, 1.5, 512.0), on_full=OnFull.REFUSE)
     second = await store.change_project("shop", lambda _: want, 12, kit.later())
     assert second == replace(want, version=2, fence=12, changed_at=kit.now)
-    assert await kit.second.project("shop") == second
+    assert await kit.second.load_project("shop") == second
     await store.change_project("news", lambda have: have, 13, kit.now)
-    assert [project.name for project in await kit.second.projects()] == ["news", "shop"]
+    assert [project.name for project in await kit.second.list_projects()] == ["news", "shop"]
 
 
 async def every_change_of_a_project_has_its_event(store: Store, kit: Kit) -> None:
@@ -79,13 +79,13 @@ async def changes_at_once_follow_each_other(store: Store, kit: Kit) -> None:
         for n in range(8)
     ]
     assert sorted(project.version for project in await asyncio.gather(*calls)) == list(range(1, 9))
-    assert (await kit.second.project("shop")).weight == 9
+    assert (await kit.second.load_project("shop")).weight == 9
 
 
 async def a_dropped_project_has_the_defaults_again(store: Store, kit: Kit) -> None:
     await store.change_project("shop", quotas(running=1), 1, kit.now)
     assert await store.drop_project("shop", kit.now)
-    assert await kit.second.project("shop") == Project("shop")
+    assert await kit.second.load_project("shop") == Project("shop")
     async with kit.unchanged():
         assert not await store.drop_project("shop", kit.now)
 
@@ -135,11 +135,11 @@ async def a_batch_behind_a_fence_is_refused_and_its_neighbours_go_on(store: Stor
     await store.change_project(PROJECT, quotas(running=1), 5, kit.now)
     mine, theirs = await kit.submit(2), await kit.submit(2, lane=other)
     batch = [await kit.assignment(task, node) for task in (*mine, *theirs)]
-    applied = await store.assign(batch, None, kit.now, {PROJECT: 0, "other": 0})
+    applied = await store.assign_tasks(batch, None, kit.now, {PROJECT: 0, "other": 0})
     assert set(applied.after) == set(theirs)
     assert {task: refusal.code for task, refusal in applied.refused.items()} == dict.fromkeys(mine, Code.OVER_QUOTA)
     assert {await kit.status(task) for task in mine} == {PENDING}
-    again = await store.assign(batch[:2], None, kit.now, {PROJECT: 5})
+    again = await store.assign_tasks(batch[:2], None, kit.now, {PROJECT: 5})
     assert set(again.after) == set(mine)
 
 
@@ -149,8 +149,8 @@ async def a_fence_of_a_project_that_is_gone_is_behind(store: Store, kit: Kit) ->
     await store.drop_project(PROJECT, kit.now)
     item = await kit.assignment(task, node)
     async with kit.unchanged():
-        assert (await store.assign([item], None, kit.now, {PROJECT: 5})).refused[task].code is Code.OVER_QUOTA
-    assert (await store.assign([item], None, kit.now, {PROJECT: 0})).after == {task: TaskStatus.ASSIGNED}
+        assert (await store.assign_tasks([item], None, kit.now, {PROJECT: 5})).refused[task].code is Code.OVER_QUOTA
+    assert (await store.assign_tasks([item], None, kit.now, {PROJECT: 0})).after == {task: TaskStatus.ASSIGNED}
 
 
 # -- by hand
@@ -161,7 +161,7 @@ async def what_is_assigned_by_hand_moves_the_fence(store: Store, kit: Kit) -> No
     await store.change_project(PROJECT, quotas(running=1), 5, kit.now)
     item = await kit.assignment(task, node)
     assert (await store.assign_by_hand(item, PROJECT, always, kit.now)).after == {task: TaskStatus.ASSIGNED}
-    assert (await kit.second.project(PROJECT)).fence == item.execution
+    assert (await kit.second.load_project(PROJECT)).fence == item.execution
 
 
 async def what_the_quota_refuses_by_hand_changes_nothing(store: Store, kit: Kit) -> None:
@@ -195,7 +195,7 @@ async def hands_and_leader_at_once_never_pass_a_quota(store: Store, kit: Kit) ->
         await asyncio.gather(
             store.assign_by_hand(items[0], project, one, kit.now),
             kit.second.assign_by_hand(items[1], project, one, kit.now),
-            store.assign([items[2]], None, kit.now, {project: fence}),
+            store.assign_tasks([items[2]], None, kit.now, {project: fence}),
         )
         assert (await kit.second.project_uses([project]))[project].held.running == 1
 
@@ -222,17 +222,17 @@ async def only_those_who_say_so_are_counted(store: Store, kit: Kit) -> None:
 async def of_submits_in_one_transaction_those_that_fit_are_taken(store: Store, kit: Kit) -> None:
     await store.change_project(PROJECT, quotas(waiting=4), 1, kit.now)
     calls = [Submission([kit.new_task() for _ in range(count)], limited=(PROJECT,)) for count in (3, 2, 1, 1)]
-    answers = (await store.add(calls, kit.now)).answers
+    answers = (await store.add_tasks(calls, kit.now)).answers
     assert [answer.over_quota is None for answer in answers] == [True, False, True, False]
     assert "4 of 4" in str(answers[3].over_quota)
-    assert await kit.second.totals() == await kit.second.count_rows() == {PENDING: 4}
+    assert await kit.second.task_totals() == await kit.second.count_rows() == {PENDING: 4}
 
 
 async def submits_of_many_at_once_stay_below_the_quota(store: Store, kit: Kit) -> None:
     await store.change_project(PROJECT, quotas(waiting=10), 1, kit.now)
     calls = [_taken(kit, (store, kit.second)[n % 2], 3) for n in range(8)]
     assert sum(await asyncio.gather(*calls)) == 3
-    assert await kit.second.totals() == {PENDING: 9}
+    assert await kit.second.task_totals() == {PENDING: 9}
 
 
 async def a_project_may_refuse_what_it_cannot_run_at_once(store: Store, kit: Kit) -> None:
@@ -267,7 +267,7 @@ async def of_ticks_as_many_fire_as_there_is_room_for(store: Store, kit: Kit) -> 
     schedules = [await made(kit) for _ in range(3)]
     at = kit.later(MINUTE_MS)
     firings = [firing._replace(limited=(PROJECT, "other")) for firing in await firings_due(kit)]
-    report = await store.fire(firings, await kit.term(), kit.now)
+    report = await store.fire_schedules(firings, await kit.term(), kit.now)
     assert (report.fired, report.skipped) == (2, 1)
     statuses = [await ticks_of(kit, schedule) for schedule in schedules]
     assert sorted(status for ((_, status),) in statuses) == sorted(
@@ -278,7 +278,7 @@ async def of_ticks_as_many_fire_as_there_is_room_for(store: Store, kit: Kit) -> 
         f"quota 'waiting' of project {PROJECT}: 2 of 2 wait, and 1 more would be above it"
     ]
     assert {when for ((when, _),) in statuses} == {at}
-    assert await kit.second.totals() == await kit.second.count_rows() == {PENDING: 2}
+    assert await kit.second.task_totals() == await kit.second.count_rows() == {PENDING: 2}
 
 
 async def a_run_by_hand_above_the_quota_changes_nothing(store: Store, kit: Kit) -> None:
@@ -300,6 +300,6 @@ async def a_run_by_hand_above_the_quota_changes_nothing(store: Store, kit: Kit) 
 async def _taken(kit: Kit, store: Store, count: int, *, project: str = PROJECT, lane: Lane | None = None) -> bool:
     lane = lane or (kit.lane if project == PROJECT else await kit.known_lane(project))
     items = [kit.new_task(lane=lane) for _ in range(count)]
-    (answer,) = (await store.add([Submission(items, limited=(project,))], kit.now)).answers
+    (answer,) = (await store.add_tasks([Submission(items, limited=(project,))], kit.now)).answers
     assert (answer.over_quota is None) == all(isinstance(item, Accepted) for item in answer.items)
     return answer.over_quota is None

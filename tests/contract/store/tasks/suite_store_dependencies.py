@@ -21,7 +21,7 @@ async def a_child_waits_for_its_parent(store: Store, kit: Kit) -> None:
     answer = await kit.add([child])
     assert accepted(answer.items[0]).status is WAITING
     assert (await kit.record(child.id)).waits == 1
-    assert await kit.second.parents(child.id) == {parent: PENDING}
+    assert await kit.second.awaited_parents(child.id) == {parent: PENDING}
 
 
 async def a_completed_parent_releases_its_child(store: Store, kit: Kit) -> None:
@@ -31,7 +31,7 @@ async def a_completed_parent_releases_its_child(store: Store, kit: Kit) -> None:
     assert applied.after == {run.task: TaskStatus.COMPLETED, child: PENDING}
     assert applied.ready == {kit.lane.id: [child]}
     assert await kit.status(child) is PENDING
-    assert await kit.second.parents(child) == {}
+    assert await kit.second.awaited_parents(child) == {}
 
 
 async def a_parent_that_completes_by_a_decision_releases_its_child(store: Store, kit: Kit) -> None:
@@ -85,7 +85,7 @@ async def one_ended_parent_among_open_ones_cancels_a_new_child(store: Store, kit
     child = kit.new_task(parents=[await kit.submit_one(), await kit.ended_failed()])
     answer = await kit.add([child])
     assert accepted(answer.items[0]).status is CANCELLED
-    assert await kit.second.parents(child.id) == {}
+    assert await kit.second.awaited_parents(child.id) == {}
 
 
 async def a_child_waits_only_for_the_parents_still_open(store: Store, kit: Kit) -> None:
@@ -145,7 +145,7 @@ async def a_diamond_is_cancelled_once(store: Store, kit: Kit) -> None:
     bottom = await kit.submit_one(parents=[left, right])
     applied = await kit.cancel(top)
     assert applied.after == dict.fromkeys((top, left, right, bottom), CANCELLED)
-    assert await kit.second.totals() == {CANCELLED: 4}
+    assert await kit.second.task_totals() == {CANCELLED: 4}
 
 
 async def a_diamond_runs_through(store: Store, kit: Kit) -> None:
@@ -165,7 +165,7 @@ async def a_long_and_a_short_way_to_one_child_cancel_it_once(store: Store, kit: 
     middle = await kit.submit_one(parents=[top])
     bottom = await kit.submit_one(parents=[top, middle])
     await kit.cancel(top)
-    assert await kit.second.totals() == {CANCELLED: 3}
+    assert await kit.second.task_totals() == {CANCELLED: 3}
     assert [event.data["task"] for event in await kit.events() if event.kind == "task.cancelled"].count(bottom) == 1
 
 
@@ -175,7 +175,7 @@ async def parent_and_child_can_be_cancelled_together(store: Store, kit: Kit) -> 
     applied = await kit.cancel(child, parent)
     assert applied.after == {parent: CANCELLED, child: CANCELLED}
     assert (await kit.record(child)).reason == "a person said so"
-    assert await kit.second.totals() == {CANCELLED: 2}
+    assert await kit.second.task_totals() == {CANCELLED: 2}
 
 
 async def a_child_cancelled_on_its_own_is_left_alone_by_its_parent(store: Store, kit: Kit) -> None:
@@ -190,8 +190,8 @@ async def a_child_retried_by_a_person_no_longer_waits_for_its_parents(store: Sto
     run = await kit.run_one(await kit.node())
     child = await kit.submit_one(parents=[run.task])
     await kit.cancel(child)
-    await store.reopen([child], kit.now)
-    assert await kit.second.parents(child) == {}
+    await store.reopen_tasks([child], kit.now)
+    assert await kit.second.awaited_parents(child) == {}
     await kit.fail(run)
     assert await kit.status(child) is PENDING
 
@@ -201,9 +201,9 @@ async def a_child_of_a_later_time_waits_on_after_its_parent(store: Store, kit: K
     child = await kit.submit_one(parents=[run.task], due_at=kit.now + 5_000)
     await kit.complete(run)
     assert await kit.status(child) is WAITING
-    assert await kit.second.due(kit.now, 10) == []
-    assert await kit.second.due(kit.later(5_000), 10) == [child]
-    await store.change([child], task_state_machine.release_due(kit.now), kit.now)
+    assert await kit.second.due_tasks(kit.now, 10) == []
+    assert await kit.second.due_tasks(kit.later(5_000), 10) == [child]
+    await store.change_tasks([child], task_state_machine.release_due(kit.now), kit.now)
     assert await kit.status(child) is PENDING
 
 
@@ -211,7 +211,7 @@ async def a_child_whose_time_has_come_waits_on_for_its_parent(store: Store, kit:
     run = await kit.run_one(await kit.node())
     child = await kit.submit_one(parents=[run.task], due_at=kit.now + 5_000)
     kit.later(5_000)
-    assert await kit.second.due(kit.now, 10) == []
+    assert await kit.second.due_tasks(kit.now, 10) == []
     await kit.complete(run)
     assert await kit.status(child) is PENDING
 
@@ -229,7 +229,7 @@ async def no_grandchild_added_while_its_line_is_cancelled_waits_for_ever(store: 
         grandparent = await kit.submit_one()
         parent = await kit.submit_one(parents=[grandparent])
         grandchild = kit.new_task(parents=[parent])
-        await _at_once(kit, kit.second.add([Submission([grandchild])], kit.now), kit.cancel(grandparent))
+        await _at_once(kit, kit.second.add_tasks([Submission([grandchild])], kit.now), kit.cancel(grandparent))
         assert await kit.status(grandchild.id) is CANCELLED
 
 
@@ -247,8 +247,8 @@ async def a_child_of_a_parent_that_is_being_retried_is_never_refused(store: Stor
     for _ in range(ROUNDS):
         await kit.cancel(parent)
         child = kit.new_task(parents=[parent])
-        await _at_once(kit, store.reopen([parent], kit.now), kit.second.add([Submission([child])], kit.now))
-        assert child.id in await kit.second.tasks([child.id])
+        await _at_once(kit, store.reopen_tasks([parent], kit.now), kit.second.add_tasks([Submission([child])], kit.now))
+        assert child.id in await kit.second.load_tasks([child.id])
 
 
 async def _race_with_the_end_of_a_parent(kit: Kit, end: Callable[[Run], Awaitable[Applied]], want: TaskStatus) -> None:
@@ -257,10 +257,10 @@ async def _race_with_the_end_of_a_parent(kit: Kit, end: Callable[[Run], Awaitabl
     for _ in range(ROUNDS):
         parent = await kit.run_one(node)
         batch = [kit.new_task(parents=[parent.task]) for _ in range(3)]
-        adding = [kit.second.add([Submission([child])], kit.now) for child in batch]
+        adding = [kit.second.add_tasks([Submission([child])], kit.now) for child in batch]
         await _at_once(kit, end(parent), *adding)
         children += [child.id for child in batch]
-    records = await kit.second.tasks(children)
+    records = await kit.second.load_tasks(children)
     assert {record.status for record in records.values()} == {want}
     assert len(records) == len(children)
 

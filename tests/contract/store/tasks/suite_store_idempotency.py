@@ -34,27 +34,27 @@ async def a_replay_is_the_first_answer_though_the_task_went_on(store: Store, kit
 
 async def a_replay_hints_at_nothing(store: Store, kit: Kit) -> None:
     await kit.add([kit.new_task()], claim=_claim(kit))
-    added = await store.add([Submission([kit.new_task()], claim=_claim(kit))], kit.now)
+    added = await store.add_tasks([Submission([kit.new_task()], claim=_claim(kit))], kit.now)
     assert added.ready == {}
 
 
 async def a_kept_answer_can_be_asked_for_without_adding_anything(store: Store, kit: Kit) -> None:
     claim = _claim(kit)
-    assert await store.kept_answer(claim, 1, kit.now) is None
+    assert await store.stored_answer(claim, 1, kit.now) is None
     first = await kit.add([kit.new_task()], claim=claim)
     async with kit.unchanged():
-        assert await kit.second.kept_answer(claim, 1, kit.now) == SubmissionAnswer(first.items, is_replay=True)
-        mismatch = await store.kept_answer(_claim(kit, body=b"other"), 2, kit.now)
+        assert await kit.second.stored_answer(claim, 1, kit.now) == SubmissionAnswer(first.items, is_replay=True)
+        mismatch = await store.stored_answer(_claim(kit, body=b"other"), 2, kit.now)
         assert mismatch is not None
         assert [refused(item).code for item in mismatch.items] == [Code.IDEMPOTENCY_MISMATCH] * 2
         for other in (_claim(kit, "order-2"), _claim(kit, scope="books")):
-            assert await store.kept_answer(other, 1, kit.now) is None
-        assert await store.kept_answer(claim, 1, claim.expires_at) is None
+            assert await store.stored_answer(other, 1, kit.now) is None
+        assert await store.stored_answer(claim, 1, claim.expires_at) is None
 
 
 async def a_key_is_known_to_every_master(store: Store, kit: Kit) -> None:
     first = await kit.add([kit.new_task()], claim=_claim(kit))
-    added = await kit.second.add([Submission([kit.new_task()], claim=_claim(kit))], kit.now)
+    added = await kit.second.add_tasks([Submission([kit.new_task()], claim=_claim(kit))], kit.now)
     assert added.answers[0] == SubmissionAnswer(first.items, is_replay=True)
 
 
@@ -110,7 +110,10 @@ async def the_key_of_a_refused_atomic_batch_can_be_used_again(store: Store, kit:
 
 async def one_key_from_fifty_callers_at_once_makes_one_task(store: Store, kit: Kit) -> None:
     answers = await asyncio.gather(
-        *((store, kit.second)[n % 2].add([Submission([kit.new_task()], claim=_claim(kit))], kit.now) for n in range(50))
+        *(
+            (store, kit.second)[n % 2].add_tasks([Submission([kit.new_task()], claim=_claim(kit))], kit.now)
+            for n in range(50)
+        )
     )
     ids = {accepted(added.answers[0].items[0]).id for added in answers}
     assert len(ids) == 1
@@ -119,7 +122,7 @@ async def one_key_from_fifty_callers_at_once_makes_one_task(store: Store, kit: K
 
 
 async def one_key_many_times_in_one_call_makes_one_task(store: Store, kit: Kit) -> None:
-    added = await store.add([Submission([kit.new_task()], claim=_claim(kit)) for _ in range(5)], kit.now)
+    added = await store.add_tasks([Submission([kit.new_task()], claim=_claim(kit)) for _ in range(5)], kit.now)
     assert [answer.is_replay for answer in added.answers] == [False, True, True, True, True]
     assert len({accepted(answer.items[0]).id for answer in added.answers}) == 1
     assert sum((await kit.second.count_rows()).values()) == 1
@@ -127,7 +130,9 @@ async def one_key_many_times_in_one_call_makes_one_task(store: Store, kit: Kit) 
 
 async def another_body_in_the_same_call_is_refused_alone(store: Store, kit: Kit) -> None:
     bodies = [b"body", b"other", b"body"]
-    added = await store.add([Submission([kit.new_task()], claim=_claim(kit, body=body)) for body in bodies], kit.now)
+    added = await store.add_tasks(
+        [Submission([kit.new_task()], claim=_claim(kit, body=body)) for body in bodies], kit.now
+    )
     first, other, twin = (answer.items[0] for answer in added.answers)
     assert refused(other).code is Code.IDEMPOTENCY_MISMATCH
     assert accepted(first) == accepted(twin)
@@ -136,7 +141,9 @@ async def another_body_in_the_same_call_is_refused_alone(store: Store, kit: Kit)
 async def a_replay_is_not_harmed_by_another_body_in_the_same_call(store: Store, kit: Kit) -> None:
     first = await kit.add([kit.new_task()], claim=_claim(kit))
     bodies = [b"other", b"body", b"other"]
-    added = await store.add([Submission([kit.new_task()], claim=_claim(kit, body=body)) for body in bodies], kit.now)
+    added = await store.add_tasks(
+        [Submission([kit.new_task()], claim=_claim(kit, body=body)) for body in bodies], kit.now
+    )
     other, replay, another = added.answers
     assert replay == SubmissionAnswer(first.items, is_replay=True)
     assert [refused(answer.items[0]).code for answer in (other, another)] == [Code.IDEMPOTENCY_MISMATCH] * 2
@@ -144,7 +151,7 @@ async def a_replay_is_not_harmed_by_another_body_in_the_same_call(store: Store, 
 
 async def fifty_keys_at_once_do_not_disturb_each_other(store: Store, kit: Kit) -> None:
     calls = [
-        store.add([Submission([kit.new_task()], claim=_claim(kit, f"{n}")), Submission([BAD])], kit.now)
+        store.add_tasks([Submission([kit.new_task()], claim=_claim(kit, f"{n}")), Submission([BAD])], kit.now)
         for n in range(50)
     ]
     answers = await asyncio.gather(*calls)
@@ -157,7 +164,7 @@ async def keys_in_any_order_from_many_callers_do_not_deadlock(store: Store, kit:
 
     async def call() -> list[int]:
         mixed = kit.rng.sample(keys, len(keys))
-        added = await store.add([Submission([kit.new_task()], claim=_claim(kit, key)) for key in mixed], kit.now)
+        added = await store.add_tasks([Submission([kit.new_task()], claim=_claim(kit, key)) for key in mixed], kit.now)
         ids = {key: accepted(answer.items[0]).id for key, answer in zip(mixed, added.answers, strict=True)}
         return [ids[key] for key in keys]
 

@@ -36,7 +36,7 @@ async def a_task_keeps_its_lane_in_every_status(store: Store, kit: Kit) -> None:
     await kit.run_one(node, lane=lanes[3])
     await kit.ended_completed(lane=lanes[4])
     await kit.cancel(await kit.submit_one(lane=lanes[5]))
-    await store.reopen([await kit.ended_completed(lane=lanes[6])], kit.now)
+    await store.reopen_tasks([await kit.ended_completed(lane=lanes[6])], kit.now)
     for limit in (1, 2, 3, 100):
         assert await _lanes_of_tasks(store, limit) == {lane.id for lane in lanes}
     for sweep in (1, 2):
@@ -69,7 +69,7 @@ async def a_lane_that_is_marked_once_only_stays(store: Store, kit: Kit) -> None:
 async def marks_of_another_term_do_not_count(store: Store, kit: Kit) -> None:
     term = await kit.term()
     await store.remove_unused_lanes(term, 1, [kit.lane.id])
-    newer = await store.campaign("another", await store.leader(), kit.now)
+    newer = await store.campaign("another", await store.read_leader(), kit.now)
     assert newer is not None
     assert await store.remove_unused_lanes(newer, 2, [kit.lane.id]) == 0
     assert await store.remove_unused_lanes(newer, 3, [kit.lane.id]) == 1
@@ -105,10 +105,10 @@ async def a_lane_that_was_ensured_lately_is_not_asked_for_again(store: Store, ki
     clock.advance(LANE_FRESH_S / 2 - 1)
     await master.ensure_lanes([kit.lane])
     clock.advance(LANE_FRESH_S / 2)
-    await master.add([Submission([kit.new_task()])], kit.now)
+    await master.add_tasks([Submission([kit.new_task()])], kit.now)
     assert await _mark(kit, kit.lane) == mark
     clock.advance(1)
-    await master.add([Submission([kit.new_task()])], kit.now)
+    await master.add_tasks([Submission([kit.new_task()])], kit.now)
     assert await _mark(kit, kit.lane) == 0
 
 
@@ -122,12 +122,12 @@ async def a_lane_that_one_master_removes_and_another_remembers_comes_back(store:
         clock.advance(LANE_SWEEP_EVERY_S)
     assert lane.id not in await _marks(kit)
     # It has no reason to ensure the lane: it has known it all the time.
-    await other.add([Submission([task])], kit.now)
+    await other.add_tasks([Submission([task])], kit.now)
     assert (await _marks(kit))[lane.id] == 0
     await _sweep(leader, term, 3)
     assert await kit.status(task.id) is TaskStatus.PENDING
     (fresh,) = _masters(kit, 1)[1]
-    assert await fresh.lanes([lane.id]) == [lane]
+    assert await fresh.load_lanes([lane.id]) == [lane]
 
 
 async def a_task_is_never_put_into_a_lane_that_nobody_remembers(store: Store, kit: Kit) -> None:
@@ -135,7 +135,7 @@ async def a_task_is_never_put_into_a_lane_that_nobody_remembers(store: Store, ki
     task = kit.new_task(lane=Lane.of("default", "rare", 5, Requirement("echo")))
     async with kit.unchanged():
         with pytest.raises(InvariantBroken, match="do not exist"):
-            await master.add([Submission([task])], kit.now)
+            await master.add_tasks([Submission([task])], kit.now)
 
 
 async def what_was_not_committed_confirms_nothing(store: Store, kit: Kit) -> None:
@@ -179,15 +179,15 @@ async def every_verb_that_puts_tasks_into_a_lane_keeps_it(store: Store, kit: Kit
     kit.store = _masters(kit, 1)[1][0]
     await kit.submit_one()
     await kept(2)
-    await kit.store.fire(firings, term, kit.now)
+    await kit.store.fire_schedules(firings, term, kit.now)
     await kept(3)
     await flow.add()
     await kept(4)
     await flow.complete("list", [1, 2])
     assert len(await flow.items("each")) == 2
     await kept(5)
-    await kit.store.lanes([kit.lane.id])
-    await kit.store.change([task], task_state_machine.change_lane({low.id: kit.lane.id}), kit.now)
+    await kit.store.load_lanes([kit.lane.id])
+    await kit.store.change_tasks([task], task_state_machine.change_lane({low.id: kit.lane.id}), kit.now)
     assert (await kit.live(task)).lane == kit.lane.id
     await kept(6)
 

@@ -17,20 +17,20 @@ async def a_completed_execution_completes_its_task(store: Store, kit: Kit) -> No
     assigned_at = kit.now
     kit.later()
     outcome = kit.outcome(run)._replace(result=b'{"pages":3}', metrics=b'{"cpu":1}', started_at=kit.now - 5)
-    applied = await store.complete([outcome], kit.now)
+    applied = await store.complete_executions([outcome], kit.now)
     assert (applied.after, applied.refused) == ({run.task: COMPLETED}, {})
     assert applied.freed == [(run.node.id, run.execution)]
     record = await kit.record(run.task)
     assert (record.status, record.node, record.execution) == (COMPLETED, run.node.id, run.execution)
     assert (record.assigned_at, record.started_at, record.ended_at) == (assigned_at, kit.now - 5, kit.now)
-    assert await kit.second.live([run.task]) == {}
+    assert await kit.second.live_tasks([run.task]) == {}
 
 
 async def a_completed_execution_is_kept_with_its_result(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node())
     outcome = kit.outcome(run)._replace(result=b'{"pages":3}', metrics=b'{"cpu":1}')
-    await store.complete([outcome], kit.later())
-    (execution,) = await kit.second.executions(run.task)
+    await store.complete_executions([outcome], kit.later())
+    (execution,) = await kit.second.task_executions(run.task)
     assert (execution.id, execution.status) == (run.execution, ExecutionStatus.COMPLETED)
     assert (execution.node, execution.session) == run.node
     assert (execution.round, execution.retry, execution.failure) == (1, 0, None)
@@ -42,7 +42,7 @@ async def the_start_that_was_told_outranks_the_one_in_the_outcome(store: Store, 
     await kit.start(run)
     told_at = kit.now
     outcome = kit.outcome(run)._replace(started_at=kit.later())
-    await store.complete([outcome], kit.now)
+    await store.complete_executions([outcome], kit.now)
     assert (await kit.record(run.task)).started_at == told_at
 
 
@@ -52,7 +52,7 @@ async def a_failed_execution_keeps_the_start_its_node_told_with_it(store: Store,
     outcome = kit.outcome(run, End.FAILED, Failure(ErrorClass.NETWORK, "reset"))._replace(started_at=started_at)
     kit.later()
     assert (await kit.finish_with(outcome)).after == {run.task: TaskStatus.RETRYING}
-    (execution,) = await kit.second.executions(run.task)
+    (execution,) = await kit.second.task_executions(run.task)
     assert execution.started_at == started_at
 
 
@@ -60,12 +60,12 @@ async def a_processing_task_is_completed_too(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node())
     await kit.start(run)
     assert (await kit.complete(run)).after == {run.task: COMPLETED}
-    assert await kit.second.totals() == {COMPLETED: 1}
+    assert await kit.second.task_totals() == {COMPLETED: 1}
 
 
 async def completing_nothing_changes_nothing(store: Store, kit: Kit) -> None:
     async with kit.unchanged():
-        assert (await store.complete([], kit.now)).after == {}
+        assert (await store.complete_executions([], kit.now)).after == {}
 
 
 async def finishing_a_stale_execution_is_refused(store: Store, kit: Kit) -> None:
@@ -118,7 +118,7 @@ async def outcomes_of_many_nodes_are_taken_in_one_call(store: Store, kit: Kit) -
     assert applied.after == dict.fromkeys((run.task for run in runs), COMPLETED)
     assert sorted(applied.freed) == sorted((run.node.id, run.execution) for run in runs)
     for run in runs:
-        (execution,) = await kit.second.executions(run.task)
+        (execution,) = await kit.second.task_executions(run.task)
         assert (execution.node, execution.session) == run.node
 
 
@@ -136,18 +136,18 @@ async def a_stale_one_among_a_thousand_is_refused_alone(store: Store, kit: Kit) 
     runs[617] = runs[617]._replace(execution=12_345)
     applied = await kit.complete(*runs)
     assert {task: refusal.code for task, refusal in applied.refused.items()} == {runs[617].task: Code.STALE_EXECUTION}
-    assert await kit.second.totals() == {COMPLETED: 999, TaskStatus.ASSIGNED: 1}
-    assert await kit.second.totals() == await kit.second.count_rows()
+    assert await kit.second.task_totals() == {COMPLETED: 999, TaskStatus.ASSIGNED: 1}
+    assert await kit.second.task_totals() == await kit.second.count_rows()
 
 
 async def an_outcome_told_twice_in_one_call_counts_once_and_the_first_one_does(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node())
     outcomes = [kit.outcome(run)._replace(result=result) for result in (b'"first"', b'"second"')]
-    applied = await store.complete(outcomes, kit.now)
+    applied = await store.complete_executions(outcomes, kit.now)
     assert applied.after == {run.task: COMPLETED}
-    (execution,) = await kit.second.executions(run.task)
+    (execution,) = await kit.second.task_executions(run.task)
     assert execution.result == b'"first"'
-    assert await kit.second.totals() == {COMPLETED: 1}
+    assert await kit.second.task_totals() == {COMPLETED: 1}
 
 
 async def an_outcome_told_again_is_stale(store: Store, kit: Kit) -> None:
@@ -181,7 +181,7 @@ async def reordered_outcomes_of_two_nodes_end_with_the_live_one(store: Store, ki
     live = await kit.live(stale.task)
     assert (await kit.complete(stale)).refused[stale.task].code is Code.STALE_EXECUTION
     winner = kit.outcome(stale)._replace(node=live.node, execution=live.execution)
-    assert (await store.complete([winner], kit.now)).after == {stale.task: COMPLETED}
+    assert (await store.complete_executions([winner], kit.now)).after == {stale.task: COMPLETED}
     assert (await kit.complete(stale)).refused[stale.task].code is Code.STALE_EXECUTION
     assert (await kit.record(stale.task)).execution == live.execution
 
@@ -213,11 +213,11 @@ async def of_two_nodes_that_tell_an_outcome_at_once_one_is_taken(store: Store, k
         (lost,) = await kit.assign([task], nodes[0])
         await kit.finish(lost, End.PROCESS_LOST)
         (live,) = await kit.assign([task], nodes[1])
-        told = (kit.second.complete([kit.outcome(run)], kit.now) for run in (lost, live, live, lost))
+        told = (kit.second.complete_executions([kit.outcome(run)], kit.now) for run in (lost, live, live, lost))
         applied = await asyncio.gather(*told)
         assert sum(task in one.after for one in applied) == 1
         assert (await kit.record(task)).execution == live.execution
-    assert await kit.second.totals() == {COMPLETED: ROUNDS}
+    assert await kit.second.task_totals() == {COMPLETED: ROUNDS}
 
 
 async def a_completion_racing_with_a_failure_leaves_one_outcome(store: Store, kit: Kit) -> None:
@@ -226,8 +226,8 @@ async def a_completion_racing_with_a_failure_leaves_one_outcome(store: Store, ki
         calls = [kit.complete(run), kit.fail(run)]
         applied = await asyncio.gather(*kit.rng.sample(calls, len(calls)))
         assert sum(run.task in one.after for one in applied) == 1
-        assert len(await kit.second.executions(run.task)) == 1
-    totals = await kit.second.totals()
+        assert len(await kit.second.task_executions(run.task)) == 1
+    totals = await kit.second.task_totals()
     assert sum(totals.values()) == ROUNDS
     assert totals == await kit.second.count_rows()
 
@@ -238,7 +238,7 @@ async def a_completion_racing_with_the_end_of_its_session_leaves_one_truth(store
         calls = [kit.complete(run), kit.end(run.node)]
         await asyncio.gather(*kit.rng.sample(calls, len(calls)))
         record = await kit.record(run.task)
-        (execution,) = await kit.second.executions(run.task)
+        (execution,) = await kit.second.task_executions(run.task)
         assert record.status in (COMPLETED, TaskStatus.PENDING)
         assert (execution.status is ExecutionStatus.COMPLETED) == (record.status is COMPLETED)
 

@@ -81,7 +81,7 @@ async def a_page_says_whether_there_is_more(store: Store, kit: Kit) -> None:
 
 async def every_execution_is_found_page_by_page(store: Store, kit: Kit) -> None:
     task = await kit.ended_failed()
-    (first,) = await kit.second.executions(task)
+    (first,) = await kit.second.task_executions(task)
 
     async def copy(number: int) -> None:
         row = dict(zip((column.name for column in schema.execution.columns), await _row(kit), strict=True))

@@ -29,12 +29,12 @@ async def a_parked_task_frees_its_slot_and_says_why(store: Store, kit: Kit) -> N
     assert (row.status, row.node, row.retries, row.losses) == (TaskStatus.WAITING, 0, 0, 0)
     assert row.due_at is not None
     assert row.due_at >= kit.now + 30_000
-    assert await kit.second.parkings([run.task, 1]) == {
+    assert await kit.second.parked_tasks([run.task, 1]) == {
         run.task: ParkedTask(BACKOFF, HOST, kit.now + 30_000, 1, "not now")
     }
-    (ended,) = await kit.second.executions(run.task)
+    (ended,) = await kit.second.task_executions(run.task)
     assert (ended.status, ended.failure) == (ExecutionStatus.PARKED, None)
-    assert await kit.second.totals() == await kit.second.count_rows()
+    assert await kit.second.task_totals() == await kit.second.count_rows()
 
 
 async def the_event_of_parking_names_the_cause(store: Store, kit: Kit) -> None:
@@ -57,14 +57,14 @@ async def a_parked_task_is_ready_again_when_its_time_has_come(store: Store, kit:
     run = await kit.run_one(await kit.node())
     await kit.park(run, 30_000, BACKOFF, HOST)
     kit.later(29_999)
-    assert await store.due(kit.now, 10) == []
+    assert await store.due_tasks(kit.now, 10) == []
     kit.later(5_000)
-    assert await store.due(kit.now, 10) == [run.task]
-    applied = await store.change([run.task], task_state_machine.release_due(kit.now), kit.now)
+    assert await store.due_tasks(kit.now, 10) == [run.task]
+    applied = await store.change_tasks([run.task], task_state_machine.release_due(kit.now), kit.now)
     assert applied.ready == {kit.lane.id: [run.task]}
-    assert await kit.second.parkings([run.task]) == {}
+    assert await kit.second.parked_tasks([run.task]) == {}
     # It did nothing wrong where it was.
-    assert await store.failed_on([run.task]) == {}
+    assert await store.failed_nodes([run.task]) == {}
 
 
 async def how_often_a_task_was_parked_is_counted_by_round(store: Store, kit: Kit) -> None:
@@ -72,13 +72,13 @@ async def how_often_a_task_was_parked_is_counted_by_round(store: Store, kit: Kit
     run = await kit.run_one(node)
     for times in (1, 2, 3):
         await kit.park(run, 1_000, BACKOFF, HOST)
-        assert (await kit.second.parkings([run.task]))[run.task].times == times
+        assert (await kit.second.parked_tasks([run.task]))[run.task].times == times
         kit.later(10_000)
-        await store.change([run.task], task_state_machine.release_due(kit.now), kit.now)
+        await store.change_tasks([run.task], task_state_machine.release_due(kit.now), kit.now)
         (run,) = await kit.assign([run.task], node)
     assert await store.parked_times([run.task, 1]) == {run.task: 3}
     await kit.fail(run)
-    await store.reopen([run.task], kit.now)
+    await store.reopen_tasks([run.task], kit.now)
     assert await store.parked_times([run.task]) == {}
 
 
@@ -95,8 +95,8 @@ async def a_parked_task_is_cancelled_at_once(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node(), group=await kit.group())
     await kit.park(run, 30_000, BACKOFF, HOST)
     assert (await kit.cancel(run.task)).after == {run.task: TaskStatus.CANCELLED}
-    assert await kit.second.parkings([run.task]) == {}
-    assert await store.due(kit.now + 10**9, 10) == []
+    assert await kit.second.parked_tasks([run.task]) == {}
+    assert await store.due_tasks(kit.now + 10**9, 10) == []
 
 
 async def a_child_waits_for_a_parent_that_is_parked(store: Store, kit: Kit) -> None:
@@ -104,9 +104,9 @@ async def a_child_waits_for_a_parent_that_is_parked(store: Store, kit: Kit) -> N
     run = await kit.run_one(node)
     child = await kit.submit_one(parents=[run.task])
     await kit.park(run, 1_000, BACKOFF, HOST)
-    assert await store.parents(child) == {run.task: TaskStatus.WAITING}
+    assert await store.awaited_parents(child) == {run.task: TaskStatus.WAITING}
     kit.later(10_000)
-    await store.change([run.task], task_state_machine.release_due(kit.now), kit.now)
+    await store.change_tasks([run.task], task_state_machine.release_due(kit.now), kit.now)
     (again,) = await kit.assign([run.task], node)
     await kit.complete(again)
     assert await kit.status(child) is TaskStatus.PENDING
@@ -138,10 +138,10 @@ async def what_waits_for_a_host_that_is_back_before_its_time_is_found(store: Sto
     found = await store.parked_in_vain(kit.now, 10)
     assert sorted(found) == sorted([back.task, unheard.task])
     assert len(await store.parked_in_vain(kit.now, 1)) == 1
-    applied = await store.change(found, task_state_machine.unpark_task, kit.now, await kit.term())
+    applied = await store.change_tasks(found, task_state_machine.unpark_task, kit.now, await kit.term())
     assert sorted(applied.ready[kit.lane.id]) == sorted(found)
     assert await store.parked_in_vain(kit.now, 10) == []
-    assert list(await kit.second.parkings([run.task for run in runs])) == [away.task, later.task, quota.task]
+    assert list(await kit.second.parked_tasks([run.task for run in runs])) == [away.task, later.task, quota.task]
 
 
 async def what_comes_back_by_itself_in_a_moment_is_not_hurried(store: Store, kit: Kit) -> None:

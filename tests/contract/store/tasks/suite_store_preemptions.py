@@ -23,7 +23,7 @@ async def a_preempted_task_goes_back_at_no_cost_and_its_execution_says_so(store:
     await kit.finish(run, End.STOPPED)
     row = await kit.live(run.task)
     assert (row.status, row.retries, row.losses, row.recall) == (TaskStatus.PENDING, 0, 0, Recall.NONE)
-    (ended,) = await kit.second.executions(run.task)
+    (ended,) = await kit.second.task_executions(run.task)
     assert ended.status is ExecutionStatus.PREEMPTED
     recalled = [event.data["reason"] for event in await kit.events() if event.kind == "task.recalled"]
     assert recalled == [f"makes room for {task_text(waiter)}"]
@@ -44,7 +44,7 @@ async def one_that_completes_before_it_stops_is_completed(store: Store, kit: Kit
     await _preempt(kit, run, waiter)
     await kit.complete(run)
     assert await kit.status(run.task) is TaskStatus.COMPLETED
-    assert await store.stopping() == []
+    assert await store.stopping_executions() == []
 
 
 async def one_that_changed_since_it_was_chosen_is_left_alone(store: Store, kit: Kit) -> None:
@@ -58,7 +58,7 @@ async def one_that_changed_since_it_was_chosen_is_left_alone(store: Store, kit: 
     chosen = [_chosen(run, waiter) for run in (gone, again, cancelled, done)]
     term = await kit.term()
     async with kit.unchanged():
-        applied = await store.preempt(chosen, term, kit.now)
+        applied = await store.preempt_executions(chosen, term, kit.now)
     assert {task: refusal.code for task, refusal in applied.refused.items()} == {
         gone.task: Code.NOT_READY,
         again.task: Code.NOT_READY,
@@ -83,29 +83,29 @@ async def what_is_stopping_is_known_for_all_and_for_each_who_waits(store: Store,
         await _preempt(kit, run, wanted)
     lane = (await kit.live(runs[0].task)).lane
     told = [Stopping(run.task, node.id, lane, w) for run, w in zip(runs, (waiter, waiter, other), strict=True)]
-    assert await kit.second.stopping() == told
-    assert await kit.second.stopping(waiter) == told[:2]
-    assert await kit.second.stopping(nobody) == []
+    assert await kit.second.stopping_executions() == told
+    assert await kit.second.stopping_executions(waiter) == told[:2]
+    assert await kit.second.stopping_executions(nobody) == []
     await kit.finish(runs[0], End.STOPPED)
-    assert await kit.second.stopping(waiter) == told[1:2]
+    assert await kit.second.stopping_executions(waiter) == told[1:2]
     (again,) = await kit.assign([runs[0].task], node)
-    assert await kit.second.stopping(waiter) == told[1:2], again
+    assert await kit.second.stopping_executions(waiter) == told[1:2], again
 
 
 async def how_often_a_task_made_room_is_counted_by_round(store: Store, kit: Kit) -> None:
     node = await kit.node()
     first, second = await kit.submit(2)
     run = await _preemptible(kit, node)
-    assert await kit.second.preempted([run.task]) == {}
+    assert await kit.second.task_preemptions([run.task]) == {}
     for waiter in (first, second):
         await _preempt(kit, run, waiter)
         await kit.finish(run, End.STOPPED)
         (run,) = await kit.assign([run.task], node)
-    assert await kit.second.preempted([run.task, first]) == {run.task: Preempted(2, second)}
+    assert await kit.second.task_preemptions([run.task, first]) == {run.task: Preempted(2, second)}
     await kit.cancel(run.task)
     await kit.finish(run, End.STOPPED)
-    await store.reopen([run.task], kit.now)
-    assert await kit.second.preempted([run.task]) == {}
+    await store.reopen_tasks([run.task], kit.now)
+    assert await kit.second.task_preemptions([run.task]) == {}
 
 
 async def those_of_the_last_minute_are_counted(store: Store, kit: Kit) -> None:
@@ -122,7 +122,7 @@ async def a_task_that_is_dropped_leaves_no_trace_of_making_room(store: Store, ki
     run = await _preemptible(kit, node)
     await _preempt(kit, run, waiter)
     await kit.complete(run)
-    await store.drop([run.task], kit.now)
+    await store.drop_tasks([run.task], kit.now)
     assert (await kit.dump())["preemption"] == []
 
 
@@ -132,7 +132,7 @@ async def only_the_leader_makes_room(store: Store, kit: Kit) -> None:
     term = await kit.term()
     async with kit.unchanged():
         with pytest.raises(NotLeader):
-            await store.preempt([_chosen(run, waiter)], term - 1, kit.now)
+            await store.preempt_executions([_chosen(run, waiter)], term - 1, kit.now)
 
 
 async def _preemptible(kit: Kit, node: ReadyNode) -> Run:
@@ -145,4 +145,4 @@ def _chosen(run: Run, waiter: TaskId) -> Preemption:
 
 
 async def _preempt(kit: Kit, run: Run, waiter: TaskId) -> Applied:
-    return await kit.store.preempt([_chosen(run, waiter)], await kit.term(), kit.now)
+    return await kit.store.preempt_executions([_chosen(run, waiter)], await kit.term(), kit.now)

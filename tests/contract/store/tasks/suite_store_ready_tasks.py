@@ -36,7 +36,7 @@ async def the_head_of_a_lane_is_its_oldest_pending_task(store: Store, kit: Kit) 
 
 async def what_placement_needs_is_seen_in_one_look(store: Store, kit: Kit) -> None:
     node, removed = await kit.node(), await kit.node()
-    await store.unregister(removed.id, kit.now)
+    await store.unregister_node(removed.id, kit.now)
     urgent = await kit.known_lane(priority=10)
     tasks, hot = await kit.submit(3), await kit.submit(2, lane=urgent)
     await kit.assign(tasks[:1], node)
@@ -76,7 +76,7 @@ async def a_queue_has_the_order_it_was_given(store: Store, kit: Kit) -> None:
     async with kit.unchanged():
         assert not await store.set_queue_order("news", True, kit.later())
     await store.set_queue_paused("news", True, kit.now)
-    assert await kit.second.queues() == [Queue("news", is_paused=True, is_lifo=True)]
+    assert await kit.second.list_queues() == [Queue("news", is_paused=True, is_lifo=True)]
     assert await store.set_queue_order("news", False, kit.now)
     assert not await store.set_queue_order("default", False, kit.now)
     orders = [event.data for event in await kit.events() if event.kind == "queue.changed"]
@@ -93,22 +93,22 @@ async def a_task_that_comes_back_stands_at_its_old_place(store: Store, kit: Kit)
 async def what_is_due_is_found_earliest_first(store: Store, kit: Kit) -> None:
     late, early, later = [await kit.submit_one(due_at=kit.now + ms) for ms in (2_000, 1_000, 3_000)]
     kit.later(2_000)
-    assert await kit.second.due(kit.now, 10) == [early, late]
-    assert await kit.second.due(kit.now, 1) == [early]
-    assert await kit.second.due(kit.later(), 10) == [early, late, later]
+    assert await kit.second.due_tasks(kit.now, 10) == [early, late]
+    assert await kit.second.due_tasks(kit.now, 1) == [early]
+    assert await kit.second.due_tasks(kit.later(), 10) == [early, late, later]
 
 
 async def a_retry_is_due_after_its_back_off(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node(), retry=RetryPolicy(3, 10.0, 60.0))
     await kit.finish(run, End.TIMED_OUT)
-    assert await kit.second.due(kit.now, 10) == []
-    assert await kit.second.due(kit.later(10_000), 10) == [run.task]
+    assert await kit.second.due_tasks(kit.now, 10) == []
+    assert await kit.second.due_tasks(kit.later(10_000), 10) == [run.task]
 
 
 async def what_was_released_is_due_no_more(store: Store, kit: Kit) -> None:
     task = await kit.submit_one(due_at=kit.now + 1)
-    await store.change([task], task_state_machine.release_due(kit.later()), kit.now)
-    assert await kit.second.due(kit.now, 10) == []
+    await store.change_tasks([task], task_state_machine.release_due(kit.later()), kit.now)
+    assert await kit.second.due_tasks(kit.now, 10) == []
 
 
 async def an_execution_past_its_deadline_is_overdue(store: Store, kit: Kit) -> None:
@@ -117,33 +117,33 @@ async def an_execution_past_its_deadline_is_overdue(store: Store, kit: Kit) -> N
     await kit.run_one(node, timeout_s=10_000)
     await kit.start(run)
     kit.later(11_000 - 1)
-    assert await kit.second.overdue(kit.now, 10) == []
+    assert await kit.second.overdue_tasks(kit.now, 10) == []
     kit.later(1)
-    assert await kit.second.overdue(kit.now, 10) == [HeldTask(node.id, run.task)]
+    assert await kit.second.overdue_tasks(kit.now, 10) == [HeldTask(node.id, run.task)]
 
 
 async def overdue_executions_are_paged_by_node_and_task(store: Store, kit: Kit) -> None:
     runs = [await kit.run_one(await kit.node(), timeout_s=1) for _ in range(3)]
     kit.later(3_600_000)
     held = sorted(HeldTask(run.node.id, run.task) for run in runs)
-    assert await kit.second.overdue(kit.now, 2) == held[:2]
-    assert await kit.second.overdue(kit.now, 2, held[1]) == held[2:]
-    assert await kit.second.overdue(kit.now, 2, held[2]) == []
+    assert await kit.second.overdue_tasks(kit.now, 2) == held[:2]
+    assert await kit.second.overdue_tasks(kit.now, 2, held[1]) == held[2:]
+    assert await kit.second.overdue_tasks(kit.now, 2, held[2]) == []
 
 
 async def an_overdue_execution_is_recalled_once(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node(), timeout_s=1)
     kit.later(3_600_000)
-    applied = await store.change([run.task], task_state_machine.recall_overdue(kit.now), kit.now)
+    applied = await store.change_tasks([run.task], task_state_machine.recall_overdue(kit.now), kit.now)
     assert applied.told == {run.node.id}
     assert (await kit.live(run.task)).recall is Recall.DEADLINE
-    assert await kit.second.overdue(kit.now, 10) == []
+    assert await kit.second.overdue_tasks(kit.now, 10) == []
 
 
 async def what_no_node_holds_is_never_overdue(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node(), timeout_s=1)
     await kit.finish(run, End.RETURNED)
-    assert await kit.second.overdue(kit.later(3_600_000), 10) == []
+    assert await kit.second.overdue_tasks(kit.later(3_600_000), 10) == []
 
 
 async def a_paused_queue_is_known_to_all(store: Store, kit: Kit) -> None:

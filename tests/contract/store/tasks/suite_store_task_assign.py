@@ -17,10 +17,10 @@ ASSIGNED, PENDING = TaskStatus.ASSIGNED, TaskStatus.PENDING
 async def an_assigned_task_is_held_by_its_node(store: Store, kit: Kit) -> None:
     node, task = await kit.node(), await kit.submit_one()
     item = await kit.assignment(task, node)
-    applied = await store.assign([item], None, kit.now)
+    applied = await store.assign_tasks([item], None, kit.now)
     assert applied.after == {task: ASSIGNED}
     assert (applied.refused, applied.ready, applied.told) == ({}, {}, {node.id})
-    (row,) = (await kit.second.held([node.id]))[node.id]
+    (row,) = (await kit.second.held_tasks([node.id]))[node.id]
     assert (row.id, row.status, row.node, row.session) == (task, ASSIGNED, node.id, node.session)
     assert (row.execution, row.assigned_at) == (item.execution, kit.now)
 
@@ -39,14 +39,14 @@ async def an_assigned_task_no_longer_stands_in_its_lane(store: Store, kit: Kit) 
 
 async def what_a_node_runs_is_delivered_whole(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node(), parameters=b'{"url":"https://a.example/"}')
-    delivery = (await kit.second.deliveries([run.task]))[run.task]
+    delivery = (await kit.second.load_deliveries([run.task]))[run.task]
     assert (delivery.task, delivery.task_type) == (run.task, "echo")
     assert delivery.parameters == b'{"url":"https://a.example/"}'
 
 
 async def what_is_final_is_not_delivered(store: Store, kit: Kit) -> None:
     task = await kit.ended_completed()
-    assert await kit.second.deliveries([task, 12_345]) == {}
+    assert await kit.second.load_deliveries([task, 12_345]) == {}
 
 
 async def a_thousand_are_assigned_but_for_the_one_that_is_not_pending(store: Store, kit: Kit) -> None:
@@ -54,10 +54,10 @@ async def a_thousand_are_assigned_but_for_the_one_that_is_not_pending(store: Sto
     batch = [await kit.assignment(tasks[0], node)]
     batch = [batch[0]._replace(task=task, execution=kit.ids.one()) for task in tasks]
     await kit.cancel(tasks[617])
-    applied = await store.assign(batch, None, kit.now)
+    applied = await store.assign_tasks(batch, None, kit.now)
     assert {task: refusal.code for task, refusal in applied.refused.items()} == {tasks[617]: Code.NOT_READY}
     assert applied.after == {task: ASSIGNED for task in tasks if task != tasks[617]}
-    assert await kit.second.totals() == {ASSIGNED: 999, TaskStatus.CANCELLED: 1}
+    assert await kit.second.task_totals() == {ASSIGNED: 999, TaskStatus.CANCELLED: 1}
 
 
 async def a_task_that_is_held_is_not_assigned_again(store: Store, kit: Kit) -> None:
@@ -86,7 +86,7 @@ async def a_task_that_changed_its_lane_is_not_assigned_from_the_old_one(store: S
     task = await kit.submit_one()
     item = await kit.assignment(task, await kit.node())
     urgent = await kit.known_lane(priority=10)
-    await store.change([task], task_state_machine.change_lane({kit.lane.id: urgent.id}), kit.now)
+    await store.change_tasks([task], task_state_machine.change_lane({kit.lane.id: urgent.id}), kit.now)
     await _is_refused(kit, item, Code.NOT_READY)
 
 
@@ -114,13 +114,13 @@ async def an_older_session_of_a_node_gets_nothing(store: Store, kit: Kit) -> Non
 
 async def a_node_in_maintenance_gets_nothing(store: Store, kit: Kit) -> None:
     node = await kit.node()
-    await store.hold(node.id, None, True, kit.now)
+    await store.set_maintenance(node.id, None, True, kit.now)
     await _is_refused(kit, await kit.assignment(await kit.submit_one(), node), Code.NODE_NOT_READY)
 
 
 async def a_removed_node_gets_nothing(store: Store, kit: Kit) -> None:
     node = await kit.node()
-    await store.unregister(node.id, kit.now)
+    await store.unregister_node(node.id, kit.now)
     await _is_refused(kit, await kit.assignment(await kit.submit_one(), node), Code.NODE_NOT_READY)
 
 
@@ -134,7 +134,7 @@ async def the_refused_one_does_not_harm_its_neighbours(store: Store, kit: Kit) -
         await kit.assignment(second, ready),
         Assignment(third, kit.lane.id, kit.ids.one(), ready.id, ready.session),
     ]
-    applied = await store.assign(batch, None, kit.now)
+    applied = await store.assign_tasks(batch, None, kit.now)
     assert applied.after == {second: ASSIGNED}
     assert {task: refusal.code for task, refusal in applied.refused.items()} == {
         first: Code.NODE_NOT_READY,
@@ -146,30 +146,32 @@ async def the_refused_one_does_not_harm_its_neighbours(store: Store, kit: Kit) -
 async def a_task_named_twice_is_assigned_once(store: Store, kit: Kit) -> None:
     node, other, task = await kit.node(), await kit.node(), await kit.submit_one()
     first, second = await kit.assignment(task, node), await kit.assignment(task, other)
-    applied = await store.assign([first, second], None, kit.now)
+    applied = await store.assign_tasks([first, second], None, kit.now)
     assert applied.after == {task: ASSIGNED}
     assert applied.told == {node.id}
     assert (await kit.live(task)).execution == first.execution
-    assert await kit.second.totals() == {ASSIGNED: 1}
+    assert await kit.second.task_totals() == {ASSIGNED: 1}
     assigned = [event.data for event in await kit.events() if event.kind == "task.assigned"]
     assert [(data["execution"], data["node"]) for data in assigned] == [(first.execution, node.id)]
 
 
 async def assigning_nothing_changes_nothing(store: Store, kit: Kit) -> None:
     async with kit.unchanged():
-        assert (await store.assign([], None, kit.now)).after == {}
+        assert (await store.assign_tasks([], None, kit.now)).after == {}
 
 
 async def of_two_leaders_that_assign_one_task_only_one_does(store: Store, kit: Kit) -> None:
     nodes = [await kit.node(), await kit.node()]
     for task in await kit.submit(ROUNDS):
         items = [await kit.assignment(task, node) for node in nodes]
-        both = await asyncio.gather(store.assign(items[:1], None, kit.now), kit.second.assign(items[1:], None, kit.now))
+        both = await asyncio.gather(
+            store.assign_tasks(items[:1], None, kit.now), kit.second.assign_tasks(items[1:], None, kit.now)
+        )
         moved = [applied for applied in both if applied.after]
         assert len(moved) == 1
         (winner,) = moved[0].told
         assert (await kit.live(task)).node == winner
-    assert await kit.second.totals() == {ASSIGNED: ROUNDS}
+    assert await kit.second.task_totals() == {ASSIGNED: ROUNDS}
 
 
 async def nothing_stays_assigned_to_a_session_that_ends_meanwhile(store: Store, kit: Kit) -> None:
@@ -179,9 +181,9 @@ async def nothing_stays_assigned_to_a_session_that_ends_meanwhile(store: Store, 
         first = await kit.assignment(tasks[0], node)
         batch = [first._replace(task=task, execution=kit.ids.one()) for task in tasks]
         ending = kit.second.end_session(node.id, node.session, NodeStatus.UNRESPONSIVE, kit.lose(), kit.now)
-        calls = [store.assign(batch, None, kit.now), ending]
+        calls = [store.assign_tasks(batch, None, kit.now), ending]
         await asyncio.gather(*kit.rng.sample(calls, len(calls)))
-        assert await kit.second.held([node.id]) == {node.id: []}
+        assert await kit.second.held_tasks([node.id]) == {node.id: []}
         assert {(await kit.live(task)).status for task in tasks} == {PENDING}
         node = await kit.online(node.id)
 
@@ -191,8 +193,8 @@ async def a_cancel_at_the_moment_of_assigning_leaves_one_truth(store: Store, kit
     for task in await kit.submit(ROUNDS):
         item = await kit.assignment(task, node)
         calls = [
-            store.assign([item], None, kit.now),
-            kit.second.change([task], task_state_machine.cancel_task("no"), kit.now),
+            store.assign_tasks([item], None, kit.now),
+            kit.second.change_tasks([task], task_state_machine.cancel_task("no"), kit.now),
         ]
         await asyncio.gather(*kit.rng.sample(calls, len(calls)))
         record = await kit.record(task)
@@ -203,6 +205,6 @@ async def a_cancel_at_the_moment_of_assigning_leaves_one_truth(store: Store, kit
 
 async def _is_refused(kit: Kit, item: Assignment, code: Code) -> None:
     async with kit.unchanged():
-        applied = await kit.store.assign([item], None, kit.now)
+        applied = await kit.store.assign_tasks([item], None, kit.now)
     assert {task: refusal.code for task, refusal in applied.refused.items()} == {item.task: code}
     assert (applied.after, applied.told) == ({}, set())

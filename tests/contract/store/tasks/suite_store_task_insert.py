@@ -22,7 +22,7 @@ async def an_answered_task_is_there_for_others(store: Store, kit: Kit) -> None:
     answer = await kit.add([task])
     assert answer.items == [Accepted(task.id, TaskStatus.PENDING, kit.now, 5)]
     assert not answer.is_replay
-    assert (await kit.second.tasks([task.id]))[task.id].name == "prices"
+    assert (await kit.second.load_tasks([task.id]))[task.id].name == "prices"
 
 
 async def every_field_of_a_task_is_kept(store: Store, kit: Kit) -> None:
@@ -61,14 +61,14 @@ async def only_what_is_pending_is_hinted_as_ready(store: Store, kit: Kit) -> Non
     other = await kit.known_lane(priority=9)
     pending, urgent = kit.new_task(), kit.new_task(lane=other)
     later, child = kit.new_task(due_at=kit.now + 1), kit.new_task(parents=[await kit.submit_one()])
-    added = await store.add([Submission([pending, later, child]), Submission([urgent])], kit.now)
+    added = await store.add_tasks([Submission([pending, later, child]), Submission([urgent])], kit.now)
     assert added.ready == {kit.lane.id: [pending.id], other.id: [urgent.id]}
 
 
 async def parameters_of_a_megabyte_come_back_unchanged(store: Store, kit: Kit) -> None:
     parameters = b'{"text":"' + b"x" * (1 << 20) + b'"}'
     task = await kit.submit_one(parameters=parameters)
-    assert (await kit.second.deliveries([task]))[task].parameters == parameters
+    assert (await kit.second.load_deliveries([task]))[task].parameters == parameters
 
 
 async def refusals_found_before_the_store_keep_their_place(store: Store, kit: Kit) -> None:
@@ -86,8 +86,8 @@ async def a_submission_of_refusals_alone_changes_nothing(store: Store, kit: Kit)
 
 async def adding_nothing_changes_nothing(store: Store, kit: Kit) -> None:
     async with kit.unchanged():
-        assert (await store.add([], kit.now)).answers == []
-        assert (await store.add([Submission([])], kit.now)).answers[0].items == []
+        assert (await store.add_tasks([], kit.now)).answers == []
+        assert (await store.add_tasks([Submission([])], kit.now)).answers[0].items == []
 
 
 async def one_bad_row_among_a_thousand_is_refused_alone(store: Store, kit: Kit) -> None:
@@ -95,7 +95,7 @@ async def one_bad_row_among_a_thousand_is_refused_alone(store: Store, kit: Kit) 
     answer = await kit.add(batch)
     assert refused(answer.items[617]).code is Code.UNKNOWN_DEPENDENCY
     good = {task.id for task in batch} - {batch[617].id}
-    assert set(await kit.second.tasks([task.id for task in batch])) == good
+    assert set(await kit.second.load_tasks([task.id for task in batch])) == good
     assert await kit.second.count_rows() == {TaskStatus.PENDING: 999}
 
 
@@ -123,7 +123,7 @@ async def an_atomic_thousand_without_a_bad_row_is_added_whole(store: Store, kit:
 async def the_refused_batch_of_one_caller_does_not_harm_another(store: Store, kit: Kit) -> None:
     before, after = kit.new_task(), kit.new_task()
     bad = Submission([kit.new_task(), kit.new_task(parents=[NOWHERE])], is_atomic=True)
-    added = await store.add([Submission([before]), bad, Submission([after])], kit.now)
+    added = await store.add_tasks([Submission([before]), bad, Submission([after])], kit.now)
     assert [accepted(added.answers[n].items[0]).id for n in (0, 2)] == [before.id, after.id]
     assert await kit.second.count_rows() == {TaskStatus.PENDING: 2}
 
@@ -161,7 +161,7 @@ async def a_lane_can_be_made_known_again(store: Store, kit: Kit) -> None:
 async def a_lane_made_known_by_another_master_is_found(store: Store, kit: Kit) -> None:
     lane = Lane.of("default", "books", 3, Requirement("echo", capabilities=(("gpu", 1.0), ("langs", ("de", "en")))))
     await kit.second.ensure_lanes([lane])
-    assert await store.lanes([lane.id, kit.lane.id]) == [lane, kit.lane]
+    assert await store.load_lanes([lane.id, kit.lane.id]) == [lane, kit.lane]
     answer = await kit.add([kit.new_task(lane=lane)])
     assert accepted(answer.items[0]).status is TaskStatus.PENDING
 

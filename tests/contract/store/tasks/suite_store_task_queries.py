@@ -36,15 +36,15 @@ async def a_record_of_a_failed_task_shows_why(store: Store, kit: Kit) -> None:
 
 async def records_of_unknown_tasks_are_left_out(store: Store, kit: Kit) -> None:
     task = await kit.submit_one()
-    assert list(await kit.second.tasks([12_345, task])) == [task]
-    assert await kit.second.tasks([]) == {}
-    assert await kit.second.live([12_345]) == {}
+    assert list(await kit.second.load_tasks([12_345, task])) == [task]
+    assert await kit.second.load_tasks([]) == {}
+    assert await kit.second.live_tasks([12_345]) == {}
 
 
 async def records_of_five_thousand_tasks_come_at_once(store: Store, kit: Kit) -> None:
     tasks = await kit.submit(5_000)
-    assert set(await kit.second.tasks(tasks)) == set(tasks)
-    assert set(await kit.second.live(tasks)) == set(tasks)
+    assert set(await kit.second.load_tasks(tasks)) == set(tasks)
+    assert set(await kit.second.live_tasks(tasks)) == set(tasks)
 
 
 async def a_running_execution_is_listed_after_those_that_ended(store: Store, kit: Kit) -> None:
@@ -52,19 +52,19 @@ async def a_running_execution_is_listed_after_those_that_ended(store: Store, kit
     run = await kit.run_one(node)
     await kit.finish(run, End.PROCESS_LOST)
     (again,) = await kit.assign([run.task], node)
-    ended, running = await kit.second.executions(run.task)
+    ended, running = await kit.second.task_executions(run.task)
     assert (ended.id, ended.status) == (run.execution, ExecutionStatus.LOST)
     assert (running.id, running.status, running.ended_at, running.node) == (again.execution, None, None, node.id)
 
 
 async def a_task_that_never_ran_has_no_executions(store: Store, kit: Kit) -> None:
-    assert await kit.second.executions(await kit.submit_one()) == []
+    assert await kit.second.task_executions(await kit.submit_one()) == []
 
 
 async def an_execution_that_ends_while_it_is_looked_for_is_shown_once(store: Store, kit: Kit) -> None:
     node = await kit.node()
     for run in await kit.run(node, ROUNDS):
-        looks = asyncio.gather(*(kit.second.executions(run.task) for _ in range(4)))
+        looks = asyncio.gather(*(kit.second.task_executions(run.task) for _ in range(4)))
         await kit.complete(run)
         assert [[execution.id for execution in look] for look in await looks] == [[run.execution]] * 4
 
@@ -73,7 +73,7 @@ async def what_a_node_holds_is_listed_by_node(store: Store, kit: Kit) -> None:
     first, second, idle = await kit.node(), await kit.node(), await kit.node()
     runs = await kit.run(first, 2)
     (other,) = await kit.run(second)
-    held = await kit.second.held([first.id, second.id, idle.id])
+    held = await kit.second.held_tasks([first.id, second.id, idle.id])
     assert {node: sorted(row.id for row in rows) for node, rows in held.items()} == {
         first.id: sorted(run.task for run in runs),
         second.id: [other.task],
@@ -163,7 +163,7 @@ async def a_task_that_moves_while_it_is_listed_is_listed_once(store: Store, kit:
 
 async def a_retried_task_keeps_its_place_in_the_list(store: Store, kit: Kit) -> None:
     first, second = await kit.ended_failed(), await kit.submit_one()
-    await store.reopen([first], kit.later())
+    await store.reopen_tasks([first], kit.later())
     assert await _listed(kit) == [second, first]
 
 

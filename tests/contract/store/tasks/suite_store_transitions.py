@@ -27,7 +27,7 @@ async def cancelling_work_that_waits_for_its_time_is_final_at_once(store: Store,
     task = await kit.submit_one(due_at=kit.now + 1)
     await kit.cancel(task)
     assert await kit.status(task) is CANCELLED
-    assert await kit.second.due(kit.later(), 10) == []
+    assert await kit.second.due_tasks(kit.later(), 10) == []
 
 
 async def cancelling_running_work_asks_its_node(store: Store, kit: Kit) -> None:
@@ -42,7 +42,7 @@ async def a_cancel_is_final_when_the_node_confirms_the_stop(store: Store, kit: K
     await kit.cancel(run.task)
     applied = await kit.finish(run, End.STOPPED)
     assert (applied.after, applied.freed) == ({run.task: CANCELLED}, [(run.node.id, run.execution)])
-    (execution,) = await kit.second.executions(run.task)
+    (execution,) = await kit.second.task_executions(run.task)
     assert execution.status is ExecutionStatus.CANCELLED
 
 
@@ -77,7 +77,7 @@ async def an_unknown_task_is_told_so(store: Store, kit: Kit) -> None:
 
 async def changing_nothing_changes_nothing(store: Store, kit: Kit) -> None:
     async with kit.unchanged():
-        assert (await store.change([], task_state_machine.cancel_task("no"), kit.now)).after == {}
+        assert (await store.change_tasks([], task_state_machine.cancel_task("no"), kit.now)).after == {}
 
 
 async def refused_ones_do_not_harm_their_neighbours(store: Store, kit: Kit) -> None:
@@ -96,14 +96,14 @@ async def a_thousand_are_cancelled_but_for_the_one_that_ended(store: Store, kit:
     applied = await kit.cancel(*tasks)
     assert set(applied.refused) == {tasks[617]}
     assert len(applied.after) == 999
-    assert await kit.second.totals() == {CANCELLED: 1_000}
+    assert await kit.second.task_totals() == {CANCELLED: 1_000}
 
 
 async def a_task_named_twice_is_changed_once(store: Store, kit: Kit) -> None:
     task = await kit.submit_one()
     applied = await kit.cancel(task, task)
     assert (applied.after, applied.refused) == ({task: CANCELLED}, {})
-    assert await kit.second.totals() == {CANCELLED: 1}
+    assert await kit.second.task_totals() == {CANCELLED: 1}
 
 
 async def an_illegal_transition_is_refused(store: Store, kit: Kit) -> None:
@@ -116,7 +116,7 @@ async def an_illegal_transition_is_refused(store: Store, kit: Kit) -> None:
     }
     for task, want in illegal.items():
         async with kit.unchanged():
-            applied = await store.change([task], _become(want), kit.now)
+            applied = await store.change_tasks([task], _become(want), kit.now)
         assert applied.after == {}
         assert applied.refused[task].code is Code.ILLEGAL_TRANSITION
         assert want.word in applied.refused[task].detail
@@ -124,7 +124,7 @@ async def an_illegal_transition_is_refused(store: Store, kit: Kit) -> None:
 
 async def an_illegal_transition_does_not_harm_a_legal_neighbour(store: Store, kit: Kit) -> None:
     pending, run = await kit.submit_one(), await kit.run_one(await kit.node())
-    applied = await store.change([pending, run.task], _become(PROCESSING), kit.now)
+    applied = await store.change_tasks([pending, run.task], _become(PROCESSING), kit.now)
     assert applied.after == {run.task: PROCESSING}
     assert set(applied.refused) == {pending}
 
@@ -133,7 +133,7 @@ async def a_decision_that_refuses_changes_nothing(store: Store, kit: Kit) -> Non
     task = await kit.submit_one()
     no = Refusal(Code.OVER_LIMIT, "not now")
     async with kit.unchanged():
-        applied = await store.change([task], lambda _row, _policy: no, kit.now)
+        applied = await store.change_tasks([task], lambda _row, _policy: no, kit.now)
     assert applied.refused == {task: no}
 
 
@@ -146,7 +146,7 @@ async def a_decision_sees_the_tasks_own_policy(store: Store, kit: Kit) -> None:
         return Refusal(Code.NOT_READY, "only looking")
 
     own, plain = await kit.submit_one(retry=policy), await kit.submit_one()
-    await store.change([own, plain], look, kit.now)
+    await store.change_tasks([own, plain], look, kit.now)
     assert seen == {own: policy, plain: RetryPolicy()}
 
 
@@ -190,10 +190,10 @@ async def every_execution_is_kept_with_its_retry_number(store: Store, kit: Kit) 
     node = await kit.node()
     run = await kit.run_one(node, retry=RetryPolicy(1, 0.0, 0.0))
     await kit.fail(run, "reset by peer", ErrorClass.NETWORK)
-    await store.change([run.task], task_state_machine.release_due(kit.later()), kit.now)
+    await store.change_tasks([run.task], task_state_machine.release_due(kit.later()), kit.now)
     (again,) = await kit.assign([run.task], node)
     await kit.fail(again, "reset again", ErrorClass.NETWORK)
-    first, second = await kit.second.executions(run.task)
+    first, second = await kit.second.task_executions(run.task)
     assert (first.id, first.retry, second.id, second.retry) == (run.execution, 0, again.execution, 1)
     assert first.failure == Failure(ErrorClass.NETWORK, "reset by peer")
     assert (await kit.record(run.task)).status is TaskStatus.FAILED
@@ -203,7 +203,7 @@ async def an_execution_past_its_timeout_ends_the_task_when_out_of_retries(store:
     run = await kit.run_one(await kit.node(), retry=RetryPolicy(0))
     await kit.finish(run, End.TIMED_OUT)
     assert await kit.status(run.task) is TaskStatus.TIMEOUT
-    (execution,) = await kit.second.executions(run.task)
+    (execution,) = await kit.second.task_executions(run.task)
     assert execution.status is ExecutionStatus.TIMEOUT
 
 
@@ -218,24 +218,26 @@ async def work_taken_back_is_pending_again_at_no_cost(store: Store, kit: Kit) ->
 
 async def a_moved_task_is_recalled_and_then_pending_again(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node())
-    applied = await store.change([run.task], task_state_machine.recall_execution(Recall.MOVE, "rebalance"), kit.now)
+    applied = await store.change_tasks(
+        [run.task], task_state_machine.recall_execution(Recall.MOVE, "rebalance"), kit.now
+    )
     assert applied.told == {run.node.id}
     await kit.finish(run, End.STOPPED)
     assert await kit.status(run.task) is PENDING
-    (execution,) = await kit.second.executions(run.task)
+    (execution,) = await kit.second.task_executions(run.task)
     assert execution.status is ExecutionStatus.RETURNED
 
 
 async def recalling_what_no_node_holds_is_refused(store: Store, kit: Kit) -> None:
     task = await kit.submit_one()
     async with kit.unchanged():
-        applied = await store.change([task], task_state_machine.recall_execution(Recall.PREEMPT, "room"), kit.now)
+        applied = await store.change_tasks([task], task_state_machine.recall_execution(Recall.PREEMPT, "room"), kit.now)
     assert applied.refused[task].code is Code.ILLEGAL_TRANSITION
 
 
 async def a_new_priority_moves_a_task_to_another_lane(store: Store, kit: Kit) -> None:
     task, urgent = await kit.submit_one(), await kit.known_lane(priority=10)
-    applied = await store.change([task], task_state_machine.change_lane({kit.lane.id: urgent.id}), kit.now)
+    applied = await store.change_tasks([task], task_state_machine.change_lane({kit.lane.id: urgent.id}), kit.now)
     assert applied.ready == {urgent.id: [task]}
     assert (await kit.record(task)).priority == 10
     assert await kit.second.ready_heads(kit.lane.id, 10) == []
@@ -245,13 +247,13 @@ async def a_new_priority_moves_a_task_to_another_lane(store: Store, kit: Kit) ->
 async def releasing_before_its_time_is_refused(store: Store, kit: Kit) -> None:
     task = await kit.submit_one(due_at=kit.now + 1_000)
     async with kit.unchanged():
-        applied = await store.change([task], task_state_machine.release_due(kit.now + 999), kit.now)
+        applied = await store.change_tasks([task], task_state_machine.release_due(kit.now + 999), kit.now)
     assert applied.refused[task].code is Code.NOT_READY
 
 
 async def releasing_when_its_time_has_come_makes_it_pending(store: Store, kit: Kit) -> None:
     task = await kit.submit_one(due_at=kit.now + 1_000)
-    applied = await store.change([task], task_state_machine.release_due(kit.later()), kit.now)
+    applied = await store.change_tasks([task], task_state_machine.release_due(kit.later()), kit.now)
     assert (applied.after, applied.ready) == ({task: PENDING}, {kit.lane.id: [task]})
     assert (await kit.record(task)).due_at is None
 
@@ -264,9 +266,12 @@ async def changes_of_many_at_once_do_not_lose_one_another(store: Store, kit: Kit
         return TaskTransition(row._replace(losses=row.losses + 1), Kind.TASK_REPRIORITIZED)
 
     await asyncio.gather(
-        *((store, kit.second)[n % 2].change(kit.rng.sample(tasks, len(tasks)), lose_once, kit.now) for n in range(20))
+        *(
+            (store, kit.second)[n % 2].change_tasks(kit.rng.sample(tasks, len(tasks)), lose_once, kit.now)
+            for n in range(20)
+        )
     )
-    assert {row.losses for row in (await kit.second.live(tasks)).values()} == {20}
+    assert {row.losses for row in (await kit.second.live_tasks(tasks)).values()} == {20}
 
 
 def _become(status: TaskStatus) -> DecideTransition:

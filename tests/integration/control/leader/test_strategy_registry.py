@@ -77,7 +77,7 @@ class Site(Installation):
         return joined.node
 
     async def nodes_of(self, task: TaskId) -> list[NodeId]:
-        return [execution.node for execution in await self.store.executions(task)]
+        return [execution.node for execution in await self.store.task_executions(task)]
 
     async def ran_on(self, **fields: Any) -> NodeId:
         """Where a new task is completed at once."""
@@ -141,7 +141,7 @@ async def test_content_goes_to_where_such_content_went_well(store: SqlStore, tmp
         assert {(await site.nodes_of(task))[0] for task in tasks} >= {clumsy}
         chosen = {"content_features": features, "schedule_strategy": "content_based"}
         assert [await site.ran_on(**chosen) for _ in range(3)] == [able] * 3
-        rows = {row.node: row.record for row in await store.evidence([("technology", "react")])}
+        rows = {row.node: row.record for row in await store.load_evidence([("technology", "react")])}
         assert rows[clumsy].failed > 3
         assert rows[clumsy].ok == 0
 
@@ -257,5 +257,5 @@ async def test_each_outcome_is_evidence_once_though_the_leader_changes(store: Sq
 
 
 async def _has_ok(store: SqlStore, count: int) -> bool:
-    rows = await store.evidence([("technology", "vue")])
+    rows = await store.load_evidence([("technology", "vue")])
     return bool(rows) and rows[0].record.ok == pytest.approx(count, rel=1e-3)

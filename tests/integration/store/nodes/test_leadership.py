@@ -53,14 +53,14 @@ async def test_a_leader_frozen_inside_a_transaction_is_replaced_and_its_write_fa
     writing = asyncio.ensure_future(old.engine.write(frozen, term))
     await is_inside.wait()
     async with asyncio.timeout(promised(REPLACED_WITHIN_S)):
-        assert await kit.second.campaign("successor", await kit.second.leader(), kit.now) == term + 1
+        assert await kit.second.campaign("successor", await kit.second.read_leader(), kit.now) == term + 1
     wakes.set()
     with pytest.raises(Unavailable):
         await writing
     assert (await kit.live(task)).losses == 0
     with pytest.raises(NotLeader):
-        await old.change([task], task_state_machine.cancel_task("too late"), kit.now, term)
-    applied = await kit.second.change([task], task_state_machine.cancel_task("the new leader"), kit.now, term + 1)
+        await old.change_tasks([task], task_state_machine.cancel_task("too late"), kit.now, term)
+    applied = await kit.second.change_tasks([task], task_state_machine.cancel_task("the new leader"), kit.now, term + 1)
     assert applied.after == {task: TaskStatus.CANCELLED}
 
 
@@ -85,7 +85,7 @@ async def test_a_leader_frozen_in_the_middle_of_a_copy_is_replaced_and_its_write
     writing = asyncio.ensure_future(old.engine.write(frozen, term))
     await is_inside.wait()
     async with asyncio.timeout(promised(REPLACED_WITHIN_S)):
-        assert await kit.second.campaign("successor", await kit.second.leader(), kit.now) == term + 1
+        assert await kit.second.campaign("successor", await kit.second.read_leader(), kit.now) == term + 1
     wakes.set()
     with pytest.raises(Unavailable):
         await writing
@@ -106,7 +106,7 @@ async def test_a_leader_that_only_beats_is_not_in_the_way_of_its_own_writes(kit:
     writing = asyncio.ensure_future(old.engine.write(long, term))
     await is_inside.wait()
     async with asyncio.timeout(promised(1)):
-        assert await old.beat(term)
+        assert await old.record_beat(term)
         await old.fold_counters(term)
     wakes.set()
     await writing
@@ -126,7 +126,7 @@ async def test_a_successor_waits_for_a_write_that_was_first_and_finds_it_done(ki
 
     writing = asyncio.ensure_future(old.engine.write(slow, term))
     await is_inside.wait()
-    campaign = asyncio.ensure_future(kit.second.campaign("successor", await kit.second.leader(), kit.now))
+    campaign = asyncio.ensure_future(kit.second.campaign("successor", await kit.second.read_leader(), kit.now))
     await _until_it_waits(kit)
     assert not campaign.done()
     wakes.set()

@@ -102,11 +102,11 @@ async def test_a_lane_comes_back_when_a_task_is_added_while_it_is_removed(master
     async with asyncio.TaskGroup() as group:
         group.create_task(masters.leader.engine.write(remove))
         await gate.is_inside.wait()
-        group.create_task(masters.other.add([Submission([task])], kit.now))
+        group.create_task(masters.other.add_tasks([Submission([task])], kit.now))
         await masters.until_blocked()
         gate.may_leave.set()
     assert await kit.status(task.id) is TaskStatus.PENDING
-    assert await SqlStore(kit.second.engine).lanes([RARE.id]) == [RARE]
+    assert await SqlStore(kit.second.engine).load_lanes([RARE.id]) == [RARE]
 
 
 async def test_masters_that_add_to_one_lane_do_not_wait_for_each_other(masters: Masters) -> None:
@@ -121,6 +121,6 @@ async def test_masters_that_add_to_one_lane_do_not_wait_for_each_other(masters: 
     async with asyncio.TaskGroup() as group:
         group.create_task(masters.other.engine.write(add))
         await gate.is_inside.wait()
-        await SqlStore(masters.leader.engine).add([Submission([second])], kit.now)
+        await SqlStore(masters.leader.engine).add_tasks([Submission([second])], kit.now)
         gate.may_leave.set()
     assert await kit.status(first.id) is await kit.status(second.id) is TaskStatus.PENDING

@@ -101,7 +101,7 @@ class Installation:
         self.tasks += [item.id for item in answer.items if hasattr(item, "id")]
 
     async def one(self, *statuses: TaskStatus) -> TaskId | None:
-        live = await self.kit.store.live(self.tasks) if self.tasks else {}
+        live = await self.kit.store.live_tasks(self.tasks) if self.tasks else {}
         found = sorted(row.id for row in live.values() if row.status in statuses)
         return self.rng.choice(found) if found else None
 
@@ -115,7 +115,7 @@ class Installation:
     async def assign(self) -> None:
         task = await self.one(TaskStatus.PENDING)
         if task is not None and self.nodes:
-            await self.kit.store.assign(
+            await self.kit.store.assign_tasks(
                 [await self.kit.assignment(task, self.rng.choice(self.nodes))], None, self.kit.now
             )
 
@@ -176,7 +176,9 @@ class Installation:
 
     async def drain(self) -> None:
         if self.nodes and self.rng.random() < 0.3:
-            await self.kit.store.hold(self.rng.choice(self.nodes).id, self.kit.now + 10_000, True, self.kit.now)
+            await self.kit.store.set_maintenance(
+                self.rng.choice(self.nodes).id, self.kit.now + 10_000, True, self.kit.now
+            )
 
     async def preempt(self) -> None:
         run, waiter = await self.held(), await self.one(TaskStatus.PENDING)
@@ -184,17 +186,17 @@ class Installation:
             return
         if self.rng.random() < 0.5:
             one = Preemption(run.task, run.execution, 1, run.node.id, waiter)
-            await self.kit.store.preempt([one], await self.kit.term(), self.kit.now)
+            await self.kit.store.preempt_executions([one], await self.kit.term(), self.kit.now)
         else:
-            await self.kit.store.change(
+            await self.kit.store.change_tasks(
                 [run.task], task_state_machine.recall_execution(Recall.MOVE, "moved"), self.kit.now
             )
         if self.rng.random() < 0.3:
             await self.kit.finish(run, End.STOPPED)
 
     async def release(self) -> None:
-        due = await self.kit.store.due(self.kit.now, 5)
-        await self.kit.store.change(due, task_state_machine.release_due(self.kit.now), self.kit.now)
+        due = await self.kit.store.due_tasks(self.kit.now, 5)
+        await self.kit.store.change_tasks(due, task_state_machine.release_due(self.kit.now), self.kit.now)
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,7 @@ class Cluster:
         task = self.kit.new_task(lane=lane)
         if self.rng.random() < 0.1:
             await self.pass_time()
-        await self.masters[master].add([Submission([task])], self.kit.now)
+        await self.masters[master].add_tasks([Submission([task])], self.kit.now)
         self.tasks.append(task.id)
 
     async def move(self) -> None:
@@ -78,14 +78,14 @@ class Cluster:
             master, lane = self.rng.randrange(3), self.rng.choice(LANES)
             await self._ensure(master, lane)
             decide = task_state_machine.change_lane({one.id: lane.id for one in LANES})
-            await self.masters[master].change([self.rng.choice(self.tasks)], decide, self.kit.now)
+            await self.masters[master].change_tasks([self.rng.choice(self.tasks)], decide, self.kit.now)
 
     async def drop(self) -> None:
         if self.tasks:
             task = self.tasks.pop(self.rng.randrange(len(self.tasks)))
             store = self.rng.choice(self.masters)
-            await store.change([task], task_state_machine.cancel_task("enough"), self.kit.now)
-            await store.drop([task], self.kit.now)
+            await store.change_tasks([task], task_state_machine.cancel_task("enough"), self.kit.now)
+            await store.drop_tasks([task], self.kit.now)
 
     async def pass_time(self) -> None:
         self.clock.advance(self.rng.choice([STEP_EVERY_S, 600, LANE_FRESH_S - 1, 2 * LANE_FRESH_S]))
@@ -97,7 +97,7 @@ class Cluster:
         self.clock.advance(STEP_EVERY_S)
 
     async def change_leader(self) -> None:
-        term = await self.masters[0].campaign("another", await self.masters[0].leader(), self.kit.now)
+        term = await self.masters[0].campaign("another", await self.masters[0].read_leader(), self.kit.now)
         assert term is not None
         self.term = term
         self.sweep = LaneSweep(store=self.rng.choice(self.masters), clock=self.clock, few=0)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.control.admin.cluster_config import HOSTS_MOST, SETTINGS, Configure
+from crawlfleet.control.admin.cluster_config import Configure
+from crawlfleet.control.admin.cluster_settings import MAX_HOSTS, SETTINGS, ClusterSettings
 from crawlfleet.control.leader.evidence_cache import EvidenceCache
 from crawlfleet.errors import Conflict, InvalidInput, NotFound
 from crawlfleet.model.node import Cluster
@@ -40,8 +41,8 @@ async def test_a_cluster_begins_with_the_defaults(desk: Desk) -> None:
     assert (await desk.configure.load_own_config("eu")).values == {}
     config = await desk.configure.load_effective_config("eu")
     assert config.version == 0
-    assert config.values == {name: setting.default for name, setting in SETTINGS.items()}
-    assert (await desk.another(slots=4).load_effective_config("eu")).values["slots"] == 4
+    assert config.settings == ClusterSettings()
+    assert (await desk.another(slots=4).load_effective_config("eu")).settings.slots == 4
 
 
 async def test_what_is_set_stands_over_the_defaults(desk: Desk) -> None:
@@ -51,15 +52,15 @@ async def test_what_is_set_stands_over_the_defaults(desk: Desk) -> None:
     assert (put.version, put.changed_by, put.changed_at) == (1, "ann", desk.clock.now())
     assert await desk.configure.load_own_config("eu") == put
     config = await desk.configure.load_effective_config("eu")
-    assert (config.version, config.values["strategy"], config.values["slots"]) == (1, "round_robin", 3)
-    assert config.values["max_retries"] == SETTINGS["max_retries"].default
+    assert (config.version, config.settings.strategy, config.settings.slots) == (1, "round_robin", 3)
+    assert config.settings.max_retries == ClusterSettings().max_retries
     assert (await desk.configure.load_effective_config("default")).version == 0
 
 
 async def test_what_is_left_out_has_its_default_again(desk: Desk) -> None:
     await desk.configure.put_config("eu", {"slots": 3}, by="ann")
     await desk.configure.put_config("eu", {}, by="bob")
-    assert (await desk.configure.load_effective_config("eu")).values["slots"] is None
+    assert (await desk.configure.load_effective_config("eu")).settings.slots is None
     assert [(config.version, config.changed_by) for config in await desk.configure.list_versions("eu")] == [
         (2, "bob"),
         (1, "ann"),
@@ -70,10 +71,10 @@ async def test_a_change_reaches_other_masters_within_a_second(desk: Desk) -> Non
     other = desk.another()
     await other.load_effective_config("eu")
     await desk.configure.put_config("eu", {"slots": 3}, by="ann")
-    assert (await desk.configure.load_effective_config("eu")).values["slots"] == 3
-    assert (await other.load_effective_config("eu")).values["slots"] is None
+    assert (await desk.configure.load_effective_config("eu")).settings.slots == 3
+    assert (await other.load_effective_config("eu")).settings.slots is None
     desk.clock.advance(1)
-    assert (await other.load_effective_config("eu")).values["slots"] == 3
+    assert (await other.load_effective_config("eu")).settings.slots == 3
 
 
 async def test_a_version_that_is_not_the_newest_is_a_conflict(desk: Desk) -> None:
@@ -139,7 +140,7 @@ async def test_hosts_are_kept_in_one_spelling(desk: Desk) -> None:
         ("allow_hosts", ["a..b"]),
         ("allow_hosts", ["h" * 64]),
         ("allow_hosts", [".".join(["a"] * 200)]),
-        ("allow_hosts", ["a"] * (HOSTS_MOST + 1)),
+        ("allow_hosts", ["a"] * (MAX_HOSTS + 1)),
         ("allow_hosts", ["a\x00"]),
         ("max_waiting", 5),
         ("overcommit", 2),
@@ -156,7 +157,7 @@ async def test_what_cannot_be_set_is_refused_by_name(desk: Desk, name: str, valu
 
 async def test_what_is_of_the_whole_installation_is_set_at_the_default_cluster(desk: Desk) -> None:
     await desk.configure.put_config("default", {"max_waiting": 5}, by="ann")
-    assert (await desk.configure.load_effective_config("default")).values["max_waiting"] == 5
+    assert (await desk.configure.load_effective_config("default")).settings.max_waiting == 5
 
 
 PLACE = {"country": "AT", "latitude": 48, "longitude": 16.4}
@@ -164,9 +165,9 @@ PLACE = {"country": "AT", "latitude": 48, "longitude": 16.4}
 
 async def test_an_installation_has_its_own_regions_and_factor(desk: Desk) -> None:
     await desk.configure.put_config("default", {"regions": {"Cellar 1": PLACE}, "overcommit": 1.5}, by="ann")
-    values = (await desk.configure.load_effective_config("default")).values
-    assert values["regions"] == {"Cellar 1": {"country": "at", "latitude": 48, "longitude": 16.4}}
-    assert values["overcommit"] == 1.5
+    settings = (await desk.configure.load_effective_config("default")).settings
+    assert settings.regions == {"Cellar 1": {"country": "at", "latitude": 48, "longitude": 16.4}}
+    assert settings.overcommit == 1.5
     knowing = EvidenceCache(store=desk.kit.store, configure=desk.configure)
     assert knowing.current_regions().find_location("cellar-1") == Location("at", 48, 16.4)
     assert knowing.current_regions() is knowing.current_regions()
@@ -231,7 +232,7 @@ async def test_history_has_bounds(desk: Desk) -> None:
 
 async def test_a_setting_of_a_newer_version_is_passed_over(desk: Desk) -> None:
     await desk.kit.store.put_config("eu", {"from_the_future": 1, "slots": 2}, "ann", desk.kit.now)
-    values = (await desk.configure.load_effective_config("eu")).values
+    values = (await desk.configure.load_effective_config("eu")).settings.as_values()
     assert values.keys() == SETTINGS.keys()
     assert values["slots"] == 2
 

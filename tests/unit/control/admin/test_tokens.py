@@ -70,7 +70,7 @@ class Desk:
         """Its secret is its join key, too. `enrolment` is what it joins with."""
         spent = None if enrolment is None else hash_secret(enrolment)
         new = NewNode(self.kit.ids.one(), secret, hash_secret(secret), NodeDescription("worker"), spent)
-        return await self.kit.store.register(new, self.clock.now())
+        return await self.kit.store.register_node(new, self.clock.now())
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ async def test_a_node_is_known_by_its_secret_until_it_is_removed(desk: Desk) -> 
     secret = "a" * SECRET_DIGITS
     node = await desk.node(secret)
     assert await desk.tokens.authenticate(secret) == Principal(Role.NODE, node_text(node), node=node)
-    await desk.kit.store.unregister(node, desk.clock.now())
+    await desk.kit.store.unregister_node(node, desk.clock.now())
     desk.clock.advance(TRUSTED_S)
     assert await refused(desk.tokens, secret)
 

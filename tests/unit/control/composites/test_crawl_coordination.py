@@ -25,7 +25,7 @@ class Scripted:
         self.asked: list[ExecutionId] = []
         self._slow_s = slow_s
 
-    async def exchange(self, asking: Asking, now: Instant) -> Exchanged:
+    async def exchange_batches(self, asking: Asking, now: Instant) -> Exchanged:
         self.asked.append(asking.execution)
         answer = self.answer(asking.execution)
         if answer.state == "wait":

@@ -25,7 +25,7 @@ class Members:
             for number, result in enumerate(results, 1)
         ]
 
-    async def members(self, group: GroupId, after: TaskId, limit: int) -> list[Member]:
+    async def list_members(self, group: GroupId, after: TaskId, limit: int) -> list[Member]:
         return [member for member in self._members if member.task > after][:limit]
 
 

@@ -65,7 +65,7 @@ class Shop:
 
     async def sync(self, **fields: Any) -> SyncDown:
         self.number += 1
-        held = [row.execution for row in (await self.one.store.held([self.node.id]))[self.node.id]]
+        held = [row.execution for row in (await self.one.store.held_tasks([self.node.id]))[self.node.id]]
         return await self.master.sync.sync(SyncUp(self.node.id, 1, self.number, 2_000, held, **fields))
 
     async def spend(self) -> AssignmentBody:
@@ -110,7 +110,7 @@ async def test_a_spent_day_places_nothing_until_midnight(kit: Kit) -> None:
     (task,) = await shop.one.submit(project_id="shop")
     (other,) = await shop.one.submit(project_id="news")
     assert await shop.one.dispatch() == 1
-    assert (await shop.one.store.tasks([other]))[other].status is TaskStatus.ASSIGNED
+    assert (await shop.one.store.load_tasks([other]))[other].status is TaskStatus.ASSIGNED
     why = await shop.why(task)
     renews_at = "2026-01-02T00:00:00.000Z"
     assert (why.sentence, why.data["cause"]) == (SPENT, "quota")
@@ -135,7 +135,7 @@ async def test_a_raised_quota_applies_at_once_and_a_lowered_one_stops_nothing(ki
     assert await shop.one.dispatch() == 0
     await shop.set(pages_per_day=5)
     assert await shop.one.dispatch() == 0
-    assert (await shop.one.store.tasks([run.task]))[run.task].status is TaskStatus.ASSIGNED
+    assert (await shop.one.store.load_tasks([run.task]))[run.task].status is TaskStatus.ASSIGNED
     await shop.set(pages_per_day=11)
     assert await shop.one.dispatch() == 1
 
@@ -181,12 +181,12 @@ async def test_a_parked_task_says_so_and_comes_back_when_the_quota_is_raised(kit
     assert (why.data["cause"], why.data["left"], why.data["parked"]) == ("daily_quota", 0, 1)
     shop.clock.advance(10)
     await shop.stage()
-    assert (await shop.one.store.tasks([run.task]))[run.task].status is TaskStatus.WAITING
+    assert (await shop.one.store.load_tasks([run.task]))[run.task].status is TaskStatus.WAITING
     await shop.set(pages_per_day=40)
     assert (await shop.why(run.task)).sentence.startswith("waited for its project's day, of which there is enough")
     await shop.stage()
     assert await shop.one.dispatch() == 1
-    assert (await shop.one.store.tasks([run.task]))[run.task].retries == 0
+    assert (await shop.one.store.load_tasks([run.task]))[run.task].retries == 0
 
 
 async def test_nobody_makes_room_for_a_task_that_the_day_holds_back(kit: Kit) -> None:

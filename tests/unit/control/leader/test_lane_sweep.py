@@ -174,6 +174,6 @@ async def test_a_lane_goes_with_the_second_sweep_after_its_last_task(kit: Kit) -
         assert rare.id in await kit.store.lane_ids(-1, 10)
         clock.advance(LANE_SWEEP_EVERY_S)
         if drops:
-            await kit.store.drop([task], kit.now)
+            await kit.store.drop_tasks([task], kit.now)
     await sweep.advance(term)
     assert await kit.store.lane_ids(-1, 10) == [kit.lane.id]

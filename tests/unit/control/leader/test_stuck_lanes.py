@@ -37,7 +37,7 @@ class Leading:
 
     async def complete(self) -> None:
         """What is on the node."""
-        for row in (await self.kit.store.held([self.node.id]))[self.node.id]:
+        for row in (await self.kit.store.held_tasks([self.node.id]))[self.node.id]:
             applied = await self.kit.complete(Run(row.id, row.execution, self.node))
             await self.master.broker.freed_slots.post_slots(applied.freed)
 

@@ -54,7 +54,7 @@ class Desk:
         return task.id
 
     async def records(self, *subjects: Subject) -> dict[Subject, Record]:
-        return {row.subject: row.record for row in await self.kit.store.evidence(subjects)}
+        return {row.subject: row.record for row in await self.kit.store.load_evidence(subjects)}
 
     async def known(self, *subjects: Subject) -> list[float]:
         """What the leader's memory has of node 7: how often it did well."""
@@ -82,7 +82,7 @@ async def test_outcomes_count_for_content_host_and_bucket(desk: Desk) -> None:
     found = await desk.records(REACT, SHOP, host_bucket("shop.example"))
     assert found.keys() == {REACT, SHOP, host_bucket("shop.example")}
     assert set(found.values()) == {Record(1.0, 1.0, 1.0, kit.now, kit.now)}
-    assert {row.address for row in await kit.store.evidence([SHOP])} == {"198.51.100.7"}
+    assert {row.address for row in await kit.store.load_evidence([SHOP])} == {"198.51.100.7"}
 
 
 async def test_tasks_that_say_nothing_of_their_content_leave_no_evidence(desk: Desk) -> None:
@@ -120,7 +120,7 @@ async def test_rows_read_while_others_are_folded_are_read_again(desk: Desk) -> N
         reads = 0
         may_answer = asyncio.Event()
 
-        async def evidence(self, subjects: Sequence[Subject]) -> list[EvidenceRow]:
+        async def load_evidence(self, subjects: Sequence[Subject]) -> list[EvidenceRow]:
             Slow.reads += 1
             await self.may_answer.wait()
             return []
@@ -151,7 +151,7 @@ async def test_a_block_that_an_execution_outlived_is_evidence_on_its_node(desk: 
         evidence=desk.knowing,
     )
     assert (await desk.knowing.for_pass([ON_SHOP], await kit.term(), kit.now)).evidence.of(node.id, SHOP).total == 0
-    await kit.store.note_hosts([HostNote("shop.example:8080", HostNoteKind.BLOCKED, 0, node.id)])
+    await kit.store.add_host_notes([HostNote("shop.example:8080", HostNoteKind.BLOCKED, 0, node.id)])
     for _ in range(2):
         await granter.run_term(await kit.term(), kit.now)
     found = await desk.records(SHOP, host_bucket("shop.example"))

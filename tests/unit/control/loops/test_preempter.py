@@ -59,7 +59,7 @@ class Crowded:
         return await self.one.master.preempter.run_term(term, self.one.clock.now())
 
     async def recalled(self) -> list[TaskId]:
-        rows = (await self.store.held([self.node.id]))[self.node.id]
+        rows = (await self.store.held_tasks([self.node.id]))[self.node.id]
         return sorted(row.id for row in rows if row.recall is Recall.PREEMPT)
 
     async def confirm(self) -> None:
@@ -80,10 +80,10 @@ async def test_a_task_of_high_priority_takes_the_place_of_a_low_one(kit: Kit) ->
     (victim,) = await crowd.recalled()
     await crowd.confirm()
     assert await crowd.one.dispatch() == 1
-    rows = await crowd.store.tasks([urgent, victim])
+    rows = await crowd.store.load_tasks([urgent, victim])
     assert (rows[urgent].status, rows[victim].status) == (TaskStatus.ASSIGNED, TaskStatus.PENDING)
     assert (rows[victim].retries, rows[victim].losses) == (0, 0)
-    (ended,) = await crowd.store.executions(victim)
+    (ended,) = await crowd.store.task_executions(victim)
     assert ended.status is ExecutionStatus.PREEMPTED
     assert await crowd.preempt() == NOTHING
 
@@ -119,10 +119,10 @@ async def test_room_is_made_for_the_one_that_is_served_next(kit: Kit) -> None:
     await crowd.one.master.pause.set_order("default", is_lifo=True)
     first, last = await crowd.urgent(2)
     assert await crowd.preempt() == PreemptReport(1, 1)
-    assert [len(await crowd.store.stopping(task)) for task in (first, last)] == [0, 1]
+    assert [len(await crowd.store.stopping_executions(task)) for task in (first, last)] == [0, 1]
     await crowd.confirm()
     assert await crowd.one.dispatch() == 1
-    assert (await crowd.store.live([last]))[last].status is TaskStatus.ASSIGNED
+    assert (await crowd.store.live_tasks([last]))[last].status is TaskStatus.ASSIGNED
 
 
 async def test_a_new_leader_asks_nobody_twice_either(kit: Kit) -> None:
@@ -145,7 +145,7 @@ async def test_each_victim_is_told_for_whom(kit: Kit) -> None:
     crowd = await Crowded.of(kit)
     urgent = await crowd.urgent(2)
     assert await crowd.preempt() == PreemptReport(2, 2)
-    assert [len(await crowd.store.stopping(task)) for task in urgent] == [1, 1]
+    assert [len(await crowd.store.stopping_executions(task)) for task in urgent] == [1, 1]
     await crowd.one.master.relay.run_once(0)
     events = await crowd.store.events_after(0, 1_000)
     reasons = [event.data["reason"] for event in events if event.kind == "task.recalled"]
@@ -244,17 +244,17 @@ async def test_one_task_is_stopped_three_times_at_most(kit: Kit) -> None:
             break
         await crowd.confirm()
         assert await crowd.one.dispatch() == 1
-        (row,) = (await crowd.store.held([crowd.node.id]))[crowd.node.id]
+        (row,) = (await crowd.store.held_tasks([crowd.node.id]))[crowd.node.id]
         assert row.id == urgent
         await crowd.node.sync(OutcomeBody(urgent, row.execution, int(End.COMPLETED)))
         assert await crowd.one.dispatch() == 1
-    row = (await crowd.store.live([low]))[low]
+    row = (await crowd.store.live_tasks([low]))[low]
     assert (row.status, row.retries) == (TaskStatus.ASSIGNED, 0)
 
 
 async def test_what_is_preemptible_is_kept_and_shown(kit: Kit) -> None:
     crowd = await Crowded.of(kit, slots=1)
-    (lane,) = await crowd.store.lanes([(await crowd.store.tasks(crowd.low))[crowd.low[0]].lane])
+    (lane,) = await crowd.store.load_lanes([(await crowd.store.load_tasks(crowd.low))[crowd.low[0]].lane])
     assert lane.requirement.preemptible
 
 
@@ -267,5 +267,5 @@ async def test_a_task_of_long_ago_gives_way_too_and_does_not_get_its_place_back_
     assert await crowd.preempt() == PreemptReport(1, 1)
     await crowd.confirm()
     assert await crowd.one.dispatch() == 1
-    (row,) = (await crowd.store.held([crowd.node.id]))[crowd.node.id]
+    (row,) = (await crowd.store.held_tasks([crowd.node.id]))[crowd.node.id]
     assert row.id == urgent

@@ -48,7 +48,7 @@ class Watched:
             self.one.clock.advance(5)
             self._number += 1
             renewal = Renewal(self.node.id, 1, self._number, msgspec.json.encode(measurement))
-            await self.one.store.renew([renewal], self.one.clock.now())
+            await self.one.store.renew_leases([renewal], self.one.clock.now())
             report = await self.one.master.scaler.run_term(term, self.one.clock.now())
             if report != NOTHING:
                 done.append(report)

@@ -31,7 +31,7 @@ def heartbeat(kit: Kit) -> Heartbeat:
 
 
 async def node_of(kit: Kit, node: NodeId) -> Node:
-    (found,) = await kit.second.nodes([node])
+    (found,) = await kit.second.load_nodes([node])
     return found
 
 
@@ -100,13 +100,13 @@ async def test_a_node_with_an_agent_is_only_told_how_it_is(kit: Kit, heartbeat: 
 
 async def test_a_held_node_stays_held(kit: Kit, heartbeat: Heartbeat) -> None:
     node = await kit.join(is_pull_only=True)
-    await kit.store.hold(node, None, True, kit.now)
+    await kit.store.set_maintenance(node, None, True, kit.now)
     assert (await heartbeat.record_heartbeat(node, Measurement(), [])).status is NodeStatus.MAINTENANCE
 
 
 async def test_a_node_that_is_not_known_or_was_removed_is_not_found(kit: Kit, heartbeat: Heartbeat) -> None:
     node = await kit.join(is_pull_only=True)
-    await kit.store.unregister(node, kit.now)
+    await kit.store.unregister_node(node, kit.now)
     for unknown in (node, 12345):
         with pytest.raises(NotFound):
             await heartbeat.record_heartbeat(unknown, Measurement(), [])

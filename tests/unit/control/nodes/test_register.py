@@ -93,7 +93,7 @@ async def test_a_client_that_does_not_say_its_interval_has_the_installation_s(
     desk: Desk, fields: dict[str, Any], lease_ms: int
 ) -> None:
     joined = await desk.register(**fields)
-    (node,) = await desk.store.nodes([joined.node])
+    (node,) = await desk.store.load_nodes([joined.node])
     assert joined.lease_ms == node.description.lease_ms == lease_ms
 
 
@@ -121,7 +121,7 @@ async def test_a_node_may_say_everything_there_is_to_say(desk: Desk) -> None:
         3_600_000,
     )
     joined = await desk.service.register_node(description, "k" * limits.NAME_CHARS)
-    (record,) = await desk.store.nodes([joined.node])
+    (record,) = await desk.store.load_nodes([joined.node])
     assert record.description == description
 
 
@@ -194,7 +194,7 @@ async def test_the_handle_of_another_node_is_a_conflict(desk: Desk) -> None:
 
 async def test_types_that_a_node_brings_are_known_at_once_and_everywhere(desk: Desk) -> None:
     joined = await desk.register(types={"crawl": STRICT, "mine": {}}, task_types=("echo",))
-    (record,) = await desk.store.nodes([joined.node])
+    (record,) = await desk.store.load_nodes([joined.node])
     assert record.description.task_types == ("crawl", "echo", "mine")
     assert desk.known.types.refusal("crawl", b"{}") is not None
     assert [(each.name, each.version) for each in await desk.store.task_types()] == [("crawl", 1), ("mine", 1)]
@@ -239,7 +239,7 @@ async def test_a_schema_that_unfolds_without_bound_spends_no_enrolment(desk: Des
 async def test_what_an_old_worker_says_of_a_built_in_type_is_not_even_looked_at(desk: Desk) -> None:
     joined = await desk.register(types={"echo": unfolding(30)})
     assert joined.ignored_types == {"echo": TypeIgnored.BUILT_IN}
-    (record,) = await desk.store.nodes([joined.node])
+    (record,) = await desk.store.load_nodes([joined.node])
     assert record.description.task_types == ("echo",)
 
 

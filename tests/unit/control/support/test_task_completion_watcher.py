@@ -20,7 +20,7 @@ class SlowStore:
         self.is_live = live
         self.asked: asyncio.Queue[tuple[Sequence[TaskId], asyncio.Future[None]]] = asyncio.Queue()
 
-    async def live(self, tasks: Sequence[TaskId]) -> dict[TaskId, Any]:
+    async def live_tasks(self, tasks: Sequence[TaskId]) -> dict[TaskId, Any]:
         may_answer = asyncio.get_running_loop().create_future()
         self.asked.put_nowait((tasks, may_answer))
         await may_answer

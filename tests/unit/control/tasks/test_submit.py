@@ -58,18 +58,18 @@ class NotingStore:
         await asyncio.sleep(0)
         return self.types
 
-    async def configs(self) -> list[ClusterConfig]:
+    async def cluster_configs(self) -> list[ClusterConfig]:
         self.config_looks += 1
         await asyncio.sleep(0)
         return self.configured
 
-    async def clusters(self) -> list[Cluster]:
+    async def list_clusters(self) -> list[Cluster]:
         return [Cluster(name) for name in ("default", "eu", "us", "other")]
 
-    async def projects(self) -> list[Project]:
+    async def list_projects(self) -> list[Project]:
         return self.described
 
-    async def totals(self, project: str | None = None) -> dict[TaskStatus, int]:
+    async def task_totals(self, project: str | None = None) -> dict[TaskStatus, int]:
         self.looks.append(project)
         await asyncio.sleep(0)
         if self.is_away:
@@ -93,7 +93,7 @@ class NotingStore:
     async def want_evidence(self) -> None:
         self.evidence_calls += 1
 
-    async def add(self, submissions: Sequence[Submission], now: Instant) -> Added:
+    async def add_tasks(self, submissions: Sequence[Submission], now: Instant) -> Added:
         self.batches.append(submissions)
         self.is_asked.set()
         ready: dict[LaneId, list[int]] = {}

@@ -26,7 +26,7 @@ from crawlfleet.execution.sdk import TaskError
 from crawlfleet.model import limits
 from crawlfleet.model.refusal import Code
 from crawlfleet.ports.admin_store import MASTERS, TypeRecord
-from crawlfleet.wire.schema_errors import shortened
+from crawlfleet.wire.schema_errors import shorten_text
 from testkit.clock import FakeClock
 from tests.unit.control.tasks.test_schema_cost import unfolding
 from tests.unit.store.store_kit import sqlite_kit
@@ -213,8 +213,8 @@ def test_every_entry_that_is_wrong_is_told_and_the_shape_that_was_meant() -> Non
 
 
 def test_shortening_keeps_both_ends() -> None:
-    assert shortened("short") == "short"
-    text = shortened("begin" + "x" * 10_000 + "end")
+    assert shorten_text("short") == "short"
+    text = shorten_text("begin" + "x" * 10_000 + "end")
     assert text.startswith("begin")
     assert text.endswith("end")
 

@@ -52,18 +52,18 @@ async def test_lanes_that_nothing_uses_are_forgotten(store: SmallStore) -> None:
     for lane in lanes:
         await store.ensure_lanes([lane])
         # One of them is in use all the time.
-        assert await store.lanes([lanes[0].id]) == [lanes[0]]
+        assert await store.load_lanes([lanes[0].id]) == [lanes[0]]
         assert store.known <= 2 * MOST
     for lane in reversed(lanes):
-        assert await store.lanes([lane.id, lanes[0].id]) == [lane, lanes[0]]
+        assert await store.load_lanes([lane.id, lanes[0].id]) == [lane, lanes[0]]
         assert store.known <= 2 * MOST + 2
     # More at once than the memory holds are all there.
-    assert await store.lanes([lane.id for lane in lanes]) == lanes
+    assert await store.load_lanes([lane.id for lane in lanes]) == lanes
 
 
 async def test_a_lane_that_does_not_exist_is_still_an_error(store: SmallStore) -> None:
     with pytest.raises(InvariantBroken, match="do not exist"):
-        await store.lanes([_lane(1).id])
+        await store.load_lanes([_lane(1).id])
 
 
 async def test_a_lane_is_confirmed_for_a_while_from_when_it_was_ensured(store: SmallStore) -> None:
@@ -80,7 +80,7 @@ async def test_a_lane_that_was_only_read_is_not_confirmed(store: SmallStore) -> 
     """What a transaction reads may be what it wrote itself, and come to nothing."""
     await store.ensure_lanes([_lane(1)])
     store.clock.advance(LANE_FRESH_S)
-    assert await store.lanes([_lane(1).id]) == [_lane(1)]
+    assert await store.load_lanes([_lane(1).id]) == [_lane(1)]
     assert store.unconfirmed(_lane(1)) == [_lane(1).id]
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.responses import Response
-from starlette.routing import Route
 
 from crawlfleet.api.http.auth import audited, principal_of
 from crawlfleet.api.http.fast_routes import PlainRequest
-from crawlfleet.api.http.openapi import operation, parameter
 from crawlfleet.api.http.parameters import only_query
 from crawlfleet.api.http.request_bodies import read_unpacked
-from crawlfleet.api.http.responses import nothing
+from crawlfleet.api.http.responses import ResponseSpec, nothing
+from crawlfleet.api.http.route_table import RouteTable, describe_parameter
 from crawlfleet.api.http.services import services_of
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.control.results.page_notes import OWN
@@ -22,15 +19,105 @@ from crawlfleet.model import ids
 from crawlfleet.model.principal import Role
 from crawlfleet.ports.chunk_store import CHUNK_BYTES, CHUNKS, ChunkKind
 
+routes = RouteTable("executions", PREFIX)
 
+_EXECUTION_PARAMETER = describe_parameter("execution_id", "path", "Of a live execution of the node.")
+_TASK_PARAMETER = describe_parameter("task", "query", "The task it executes.", is_required=True)
+_CHUNK_PARAMETERS = [
+    _EXECUTION_PARAMETER,
+    describe_parameter(
+        "number", "path", "From 0 on, without gaps.", {"type": "integer", "minimum": 0, "maximum": CHUNKS - 1}
+    ),
+    _TASK_PARAMETER,
+    describe_parameter(
+        "Content-Encoding", "header", "How it is packed.", {"type": "string", "enum": ["identity", "zstd"]}
+    ),
+]
+_CHUNK_BODY = {
+    "application/x-ndjson": {"type": "string"},
+    "application/octet-stream": {"type": "string", "format": "binary"},
+}
+_CHUNK_STORED = ResponseSpec(None, "It is on disk.")
+_CHUNK_RULES = (
+    f"At most {CHUNK_BYTES} bytes before they are packed. The same number again replaces the chunk. Only the node that "
+    "holds the execution may send it: 409 `stale_execution` for any other."
+)
+
+
+@routes.plain(
+    "GET",
+    "/executions/{execution_id}/earlier/{number}",
+    ResponseSpec({"text/plain": {"type": "string"}}, "The number of parts on the first line, then JSON lines."),
+    summary="Read what an earlier crawl noted of its pages",
+    description="For the node that holds the execution: 409 `stale_execution` for any other.",
+    parameters=[
+        _EXECUTION_PARAMETER,
+        describe_parameter("number", "path", "The part, from 0 on."),
+        _TASK_PARAMETER,
+        describe_parameter(
+            "of",
+            "query",
+            "The earlier task, or the group of an earlier crawl over many nodes, of the same "
+            "project; `own`: the crawl that the task takes part in, as far as it is.",
+            is_required=True,
+        ),
+    ],
+)
+async def get_earlier(request: PlainRequest) -> Response:
+    only_query(request, "task", "of")
+    principal = await principal_of(request, Role.NODE)
+    assert principal.node is not None
+    execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
+    task = ids.parse(request.query_params.get("task", ""), "task", field="task")
+    of = request.query_params.get("of", "")
+    number = _number(request.path_params["number"])
+    services = services_of(request)
+    await services.collect.check(principal.node, task, execution)
+    if of == OWN or of.startswith("group-"):
+        found = await services.page_notes.read_crawl(task, of, number)
+    else:
+        found = await services.page_notes.read_task(task, ids.parse(of, "task", field="of"), number)
+    return Response(b"%d\n%s" % (found.parts, found.lines), media_type="text/plain")
+
+
+@routes.plain(
+    "PUT",
+    "/executions/{execution_id}/items/{number}",
+    _CHUNK_STORED,
+    status=204,
+    summary="Send a chunk of items",
+    description=f"JSON lines, each an object. {_CHUNK_RULES}",
+    parameters=_CHUNK_PARAMETERS,
+    body=_CHUNK_BODY,
+)
 async def put_items(request: PlainRequest) -> Response:
     return await _put(request, "items")
 
 
+@routes.plain(
+    "PUT",
+    "/executions/{execution_id}/log/{number}",
+    _CHUNK_STORED,
+    status=204,
+    summary="Send a chunk of the log",
+    description='JSON lines: `{"at": unix ms, "level": "info", "message": "..."}`. ' + _CHUNK_RULES,
+    parameters=_CHUNK_PARAMETERS,
+    body=_CHUNK_BODY,
+)
 async def put_log(request: PlainRequest) -> Response:
     return await _put(request, "log")
 
 
+@routes.plain(
+    "PUT",
+    "/executions/{execution_id}/warc/{number}",
+    _CHUNK_STORED,
+    status=204,
+    summary="Send a chunk of archived answers",
+    description=f"Records of WARC, each compressed by itself with gzip. {_CHUNK_RULES}",
+    parameters=_CHUNK_PARAMETERS,
+    body=_CHUNK_BODY,
+)
 async def put_warc(request: PlainRequest) -> Response:
     return await _put(request, "warc")
 
@@ -54,23 +141,6 @@ async def _put(request: PlainRequest, kind: ChunkKind) -> Response:
     return nothing()
 
 
-async def get_earlier(request: PlainRequest) -> Response:
-    only_query(request, "task", "of")
-    principal = await principal_of(request, Role.NODE)
-    assert principal.node is not None
-    execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
-    task = ids.parse(request.query_params.get("task", ""), "task", field="task")
-    of = request.query_params.get("of", "")
-    number = _number(request.path_params["number"])
-    services = services_of(request)
-    await services.collect.check(principal.node, task, execution)
-    if of == OWN or of.startswith("group-"):
-        found = await services.page_notes.read_crawl(task, of, number)
-    else:
-        found = await services.page_notes.read_task(task, ids.parse(of, "task", field="of"), number)
-    return Response(b"%d\n%s" % (found.parts, found.lines), media_type="text/plain")
-
-
 async def _note_if_anothers(request: PlainRequest, task: int, execution: int) -> None:
     """Late is usual; speaking for an execution that another node holds is not."""
     principal = await principal_of(request)
@@ -83,74 +153,3 @@ def _number(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= len(str(CHUNKS)):
         return int(text)
     raise InvalidInput(f"a whole number from 0 to {CHUNKS - 1}", field="number")
-
-
-routes = [
-    Route(f"{PREFIX}/executions/{{execution_id}}/earlier/{{number}}", get_earlier, methods=["GET"]),
-    Route(f"{PREFIX}/executions/{{execution_id}}/items/{{number}}", put_items, methods=["PUT"]),
-    Route(f"{PREFIX}/executions/{{execution_id}}/log/{{number}}", put_log, methods=["PUT"]),
-    Route(f"{PREFIX}/executions/{{execution_id}}/warc/{{number}}", put_warc, methods=["PUT"]),
-]
-
-
-_PARAMETERS = [
-    parameter("execution_id", "path", "Of a live execution of the node."),
-    parameter("number", "path", "From 0 on, without gaps.", {"type": "integer", "minimum": 0, "maximum": CHUNKS - 1}),
-    parameter("task", "query", "The task it executes.") | {"required": True},
-    parameter("Content-Encoding", "header", "How it is packed.", {"type": "string", "enum": ["identity", "zstd"]}),
-]
-
-_BODIES = {
-    "application/x-ndjson": {"type": "string"},
-    "application/octet-stream": {"type": "string", "format": "binary"},
-}
-
-
-def _operation(name: str, summary: str, line: str) -> dict[str, Any]:
-    return operation(
-        name,
-        summary,
-        tag="executions",
-        parameters=_PARAMETERS,
-        body=_BODIES,
-        responses={204: {"description": "It is on disk."}},
-        description=f"{line} At most {CHUNK_BYTES} bytes before they are packed. The same number again replaces the "
-        "chunk. Only the node that holds the execution may send it: 409 `stale_execution` for any other.",
-    )
-
-
-operations = {
-    ("GET", f"{PREFIX}/executions/{{execution_id}}/earlier/{{number}}"): operation(
-        "get_earlier",
-        "Read what an earlier crawl noted of its pages",
-        tag="executions",
-        parameters=[
-            *_PARAMETERS[:1],
-            parameter("number", "path", "The part, from 0 on."),
-            _PARAMETERS[2],
-            parameter(
-                "of",
-                "query",
-                "The earlier task, or the group of an earlier crawl over many nodes, of the same "
-                "project; `own`: the crawl that the task takes part in, as far as it is.",
-            )
-            | {"required": True},
-        ],
-        responses={
-            200: {
-                "description": "The number of parts on the first line, then JSON lines.",
-                "content": {"text/plain": {"schema": {"type": "string"}}},
-            }
-        },
-        description="For the node that holds the execution: 409 `stale_execution` for any other.",
-    ),
-    ("PUT", f"{PREFIX}/executions/{{execution_id}}/items/{{number}}"): _operation(
-        "put_items", "Send a chunk of items", "JSON lines, each an object."
-    ),
-    ("PUT", f"{PREFIX}/executions/{{execution_id}}/log/{{number}}"): _operation(
-        "put_log", "Send a chunk of the log", 'JSON lines: `{"at": unix ms, "level": "info", "message": "..."}`.'
-    ),
-    ("PUT", f"{PREFIX}/executions/{{execution_id}}/warc/{{number}}"): _operation(
-        "put_warc", "Send a chunk of archived answers", "Records of WARC, each compressed by itself with gzip."
-    ),
-}

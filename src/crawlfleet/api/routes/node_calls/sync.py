@@ -7,14 +7,13 @@ from typing import Any, TypeVar, cast
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from crawlfleet.api.http.auth import principal_of
 from crawlfleet.api.http.node_access import known_node, require_itself
-from crawlfleet.api.http.openapi import operation, parameter
 from crawlfleet.api.http.parameters import only_query
 from crawlfleet.api.http.request_bodies import decoded
-from crawlfleet.api.http.responses import reply
+from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.route_table import JSON_MESSAGE, RouteTable, describe_parameter
 from crawlfleet.api.http.services import services_of
 from crawlfleet.api.http.shutdown import is_stopping
 from crawlfleet.api.routes import PREFIX
@@ -26,16 +25,43 @@ from crawlfleet.wire.sync import OpenUp, SyncUp
 BODY_BYTES = 32 << 20
 """Room for several times what an agent puts into one message, and for its largest single outcome."""
 
+routes = RouteTable("nodes", PREFIX)
 UpT = TypeVar("UpT", OpenUp, SyncUp)
 _OPEN = msgspec.json.Decoder(OpenUp)
 _SYNC = msgspec.json.Decoder(SyncUp)
 
 
+_NODE_PARAMETERS = [describe_parameter("node_id", "path", "The node's id, or its device id.")]
+
+
+@routes.plain(
+    "POST",
+    "/nodes/{node_id}:open",
+    ResponseSpec(JSON_MESSAGE, "OpenDown."),
+    name="open",
+    summary="Open a session",
+    description="Outcomes saved by the last session come first. Fields travel by position (see `wire/sync.py`): "
+    "`OpenUp` up, `OpenDown` down.",
+    parameters=_NODE_PARAMETERS,
+    body=JSON_MESSAGE,
+    body_limit=BODY_BYTES,
+)
 async def open_session(request: Request) -> Response:
     up = await _spoken(request, _OPEN, "node.open")
     return reply(await services_of(request).open_session.open_session(up))
 
 
+@routes.plain(
+    "POST",
+    "/nodes/{node_id}:sync",
+    ResponseSpec(JSON_MESSAGE, "SyncDown."),
+    summary="Sync",
+    description="Renews the lease, brings what ended, takes work away; a long poll of at most two seconds. Fields "
+    "travel by position (see `wire/sync.py`): `SyncUp` up, `SyncDown` down.",
+    parameters=_NODE_PARAMETERS,
+    body=JSON_MESSAGE,
+    body_limit=BODY_BYTES,
+)
 async def sync(request: Request) -> Response:
     up = await _spoken(request, _SYNC, "node.sync")
     if is_stopping(request):
@@ -54,39 +80,3 @@ async def _spoken(request: Request, decoder: msgspec.json.Decoder[UpT], action: 
     if up.node != principal.node:
         raise InvalidInput("not the node of the path", field="node")
     return up
-
-
-routes = [
-    Route(f"{PREFIX}/nodes/{{node_id}}:sync", sync, methods=["POST"]),
-    Route(f"{PREFIX}/nodes/{{node_id}}:open", open_session, methods=["POST"]),
-]
-body_limits = {route.path: BODY_BYTES for route in routes}
-
-_MESSAGE = {"type": "array", "items": {}}
-_NODE = parameter("node_id", "path", "The node's id, or its device id.")
-
-
-def _operation(name: str, summary: str, about: str, up: str, down: str) -> dict[str, Any]:
-    return operation(
-        name,
-        summary,
-        tag="nodes",
-        parameters=[_NODE],
-        body={"application/json": _MESSAGE},
-        description=f"{about} Fields travel by position (see `wire/sync.py`): `{up}` up, `{down}` down.",
-        responses={200: {"description": f"{down}.", "content": {"application/json": {"schema": _MESSAGE}}}},
-    )
-
-
-operations = {
-    ("POST", f"{PREFIX}/nodes/{{node_id}}:open"): _operation(
-        "open", "Open a session", "Outcomes saved by the last session come first.", "OpenUp", "OpenDown"
-    ),
-    ("POST", f"{PREFIX}/nodes/{{node_id}}:sync"): _operation(
-        "sync",
-        "Sync",
-        "Renews the lease, brings what ended, takes work away; a long poll of at most two seconds.",
-        "SyncUp",
-        "SyncDown",
-    ),
-}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 
 from crawlfleet.api.http.auth import allow
 from crawlfleet.api.http.parameters import GroupInPath, TaskInPath
+from crawlfleet.api.http.responses import ResponseSpec
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.results.group_results import INCOMPLETE, Partial, checked_progress, parts_of
@@ -24,13 +26,13 @@ from crawlfleet.results.export_stream import MEDIA_TYPES, SUFFIXES, Asked, Forma
 from crawlfleet.results.merged_items import Part
 from crawlfleet.results.page_notes import Which
 
-router = APIRouter(prefix=PREFIX, tags=["results"])
+routes = RouteTable("results", PREFIX)
 COMPLETE = "Export-Complete"
-_FILE: dict[str, Any] = {
-    "description": "The file.",
-    "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in MEDIA_TYPES.values()},
-    "headers": {COMPLETE: {"description": "`false` when more may come.", "schema": {"type": "string"}}},
-}
+_FILE = ResponseSpec(
+    {kind: {"type": "string", "format": "binary"} for kind in MEDIA_TYPES.values()},
+    "The file.",
+    {COMPLETE: "`false` when more may come."},
+)
 WhichInQuery = Annotated[
     Which, Query(description="Items without the notes that crawls keep of pages (`_page`), only those, or both.")
 ]
@@ -50,7 +52,7 @@ async def _asked(
 TheAsked = Annotated[Asked, Depends(_asked)]
 
 
-@router.get("/tasks/{task_id}/results:export", responses={200: _FILE})
+@routes.get("/tasks/{task_id}/results:export", _FILE)
 async def export_task(
     task: TaskInPath, request: Request, services: TheServices, asked: TheAsked, _: Principal = allow(Role.VIEWER)
 ) -> Response:
@@ -61,7 +63,7 @@ async def export_task(
     return await _file(request, source, asked, task_text(task), is_final, {})
 
 
-@router.get("/groups/{group_id}/results:export", responses={200: _FILE, 409: INCOMPLETE})
+@routes.get("/groups/{group_id}/results:export", _FILE, other_responses={409: INCOMPLETE})
 async def export_group(
     group: GroupInPath,
     request: Request,

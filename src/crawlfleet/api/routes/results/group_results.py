@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response, StreamingResponse
 
 from crawlfleet.api.http.auth import allow
 from crawlfleet.api.http.errors import MEDIA_TYPE, Problem
 from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, GroupInPath, Limit, cursor_id
-from crawlfleet.api.http.responses import ref, reply, shows
+from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.results.results import after
@@ -18,7 +19,6 @@ from crawlfleet.api.views.groups import (
     CrawlResult,
     GroupOutcome,
     GroupOutcomePage,
-    GroupProgress,
     GroupResultPage,
     counts_text,
     crawl_result,
@@ -36,24 +36,19 @@ from crawlfleet.results.chunk_reader import PAGE_BYTES
 from crawlfleet.results.merged_items import Merged, MergedPlace, Part, ReadParts, Window
 from crawlfleet.results.page_notes import is_note
 
-router = APIRouter(prefix=PREFIX, tags=["groups"])
-structs = (CrawlResult, GroupResultPage, GroupOutcomePage, GroupProgress)
-
+routes = RouteTable("groups", PREFIX)
 _WINDOW = 100
 RESULT_ITEMS, RESULT_BYTES = 200, 48 << 10
 """As many as a single crawl's result holds."""
-_LINES: dict[str, Any] = {
-    "description": "JSON lines.",
-    "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
-    "headers": {
-        "Group-Complete": {"description": "`false` when members are missing.", "schema": {"type": "string"}},
-        "Group-Members": {"description": "`total=8 open=0 completed=7 failed=1 ...`", "schema": {"type": "string"}},
+_LINES = ResponseSpec(
+    {"application/x-ndjson": {"type": "string"}},
+    "JSON lines.",
+    {
+        "Group-Complete": "`false` when members are missing.",
+        "Group-Members": "`total=8 open=0 completed=7 failed=1 ...`",
     },
-}
-INCOMPLETE: dict[str, Any] = {
-    "description": "Members are missing; `progress` says how many.",
-    "content": {MEDIA_TYPE: {"schema": ref(Problem)}},
-}
+)
+INCOMPLETE = ResponseSpec({MEDIA_TYPE: Problem}, "Members are missing; `progress` says how many.")
 
 Partial = Annotated[bool, Query(description="Also while members are missing: what there is of the others.")]
 
@@ -71,7 +66,7 @@ class GroupIncomplete(Conflict):
         self.extra = {"progress": progress_view(progress)}
 
 
-@router.get("/groups/{group_id}/results", responses={200: shows(GroupResultPage), 409: INCOMPLETE})
+@routes.get("/groups/{group_id}/results", GroupResultPage, other_responses={409: INCOMPLETE})
 async def results(
     group: GroupInPath,
     services: TheServices,
@@ -88,7 +83,7 @@ async def results(
     return reply(GroupResultPage(page.lines, following, progress.is_complete, progress_view(progress)))
 
 
-@router.get("/groups/{group_id}/results:download", responses={200: _LINES, 409: INCOMPLETE})
+@routes.get("/groups/{group_id}/results:download", _LINES, other_responses={409: INCOMPLETE})
 async def download(
     group: GroupInPath, services: TheServices, partial: Partial = False, _: Principal = allow(Role.VIEWER)
 ) -> Response:
@@ -105,7 +100,7 @@ async def download(
     return StreamingResponse(after(first, stream), media_type="application/x-ndjson", headers=headers)
 
 
-@router.get("/groups/{group_id}/result", responses={200: shows(CrawlResult), 409: INCOMPLETE})
+@routes.get("/groups/{group_id}/result", CrawlResult, other_responses={409: INCOMPLETE})
 async def result(
     group: GroupInPath, services: TheServices, partial: Partial = False, _: Principal = allow(Role.VIEWER)
 ) -> Response:
@@ -122,7 +117,7 @@ async def result(
     return reply(crawl_result(progress.crawl, progress.at, page.lines, summary))
 
 
-@router.get("/groups/{group_id}/outcomes", responses={200: shows(GroupOutcomePage)})
+@routes.get("/groups/{group_id}/outcomes", GroupOutcomePage)
 async def outcomes(
     group: GroupInPath,
     services: TheServices,
@@ -137,7 +132,7 @@ async def outcomes(
     size = 0
     while True:
         window = min(_WINDOW, limit - len(found))
-        members = await services.store.members(group, at, window)
+        members = await services.store.list_members(group, at, window)
         found += map(outcome_view, members)
         size += sum(len(member.result or b"") for member in members)
         if len(members) < window:
@@ -169,7 +164,7 @@ def parts_of(services: Services, group: Group, kind: ChunkKind = "items") -> Rea
         return Window(parts, found[-1].number if len(found) == _WINDOW else None)
 
     async def of_members(after: TaskId) -> Window:
-        members = await services.store.members(group.id, after, _WINDOW, with_results=False)
+        members = await services.store.list_members(group.id, after, _WINDOW, with_results=False)
         found = [
             Part(one.task, one.execution, read_manifest(one.metrics).chunks(kind))
             for one in members

@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from starlette.responses import Response, StreamingResponse
 
 from crawlfleet.api.http.auth import allow
 from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, Limit, Name, Text, cursor_id, known_id
-from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.tasks import Time
@@ -24,9 +25,9 @@ from crawlfleet.model.product import ID_CHARS, SHOP_CHARS, ProductChange, Produc
 from crawlfleet.ports.composite_store import ProductFilter
 from crawlfleet.results.csv_table import CsvTable
 from crawlfleet.results.table_columns import Column
-from crawlfleet.wire.schema_errors import shortened
+from crawlfleet.wire.schema_errors import shorten_text
 
-router = APIRouter(prefix=PREFIX, tags=["products"])
+routes = RouteTable("products", PREFIX)
 EXPORT_PAGE = 1_000
 _encode = msgspec.json.Encoder().encode
 
@@ -73,9 +74,6 @@ class ProductPage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
-structs = (ProductPage, ProductDetail, ProductView, ProductChangeView)
-
-
 async def _filter(
     project_id: Annotated[Name | None, Query(description="Only those of this project.")] = None,
     shop: Annotated[
@@ -92,7 +90,7 @@ async def _filter(
         try:
             since = from_text(changed_since)
         except (ValueError, OverflowError) as exc:
-            raise InvalidInput(shortened(str(exc)), field="changed_since") from exc
+            raise InvalidInput(shorten_text(str(exc)), field="changed_since") from exc
     return ProductFilter(project_id, None if shop is None else shop.lower(), product_id, since, gone)
 
 
@@ -110,7 +108,7 @@ async def _product_in_path(
 ProductInPath = Annotated[ProductKey, Depends(_product_in_path)]
 
 
-@router.get("/products", responses={200: shows(ProductPage, "In an order of their own, which stays.")})
+@routes.get("/products", ResponseSpec(ProductPage, "In an order of their own, which stays."))
 async def list_products(
     where: Where,
     services: TheServices,
@@ -123,17 +121,11 @@ async def list_products(
     return reply(ProductPage([product_view(one) for one in found], next_cursor))
 
 
-@router.get(
+@routes.get(
     "/products:export",
-    responses={
-        200: {
-            "description": "The file.",
-            "content": {
-                kind: {"schema": {"type": "string", "format": "binary"}}
-                for kind in ("application/x-ndjson", "text/csv")
-            },
-        }
-    },
+    ResponseSpec(
+        {kind: {"type": "string", "format": "binary"} for kind in ("application/x-ndjson", "text/csv")}, "The file."
+    ),
 )
 async def export_products(
     where: Where,
@@ -155,7 +147,7 @@ async def export_products(
     return StreamingResponse(_csv(table, lines), media_type="text/csv; charset=utf-8", headers=headers)
 
 
-@router.get("/products/{product_id}", responses={200: shows(ProductDetail)})
+@routes.get("/products/{product_id}", ProductDetail)
 async def show(product: ProductInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """A product, with what has changed."""
     found, changes = await services.products.show(product)

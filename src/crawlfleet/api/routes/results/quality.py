@@ -6,12 +6,13 @@ import asyncio
 from collections import OrderedDict
 
 import msgspec
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from crawlfleet.api.http.auth import allow
 from crawlfleet.api.http.parameters import GroupInPath, TaskInPath
-from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.responses import reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.results.exports import WhichInQuery, still_wanted, task_parts
@@ -22,7 +23,7 @@ from crawlfleet.results.item_quality import Quality, Report
 from crawlfleet.results.merged_items import Part
 from crawlfleet.results.page_notes import Which
 
-router = APIRouter(prefix=PREFIX, tags=["results"])
+routes = RouteTable("results", PREFIX)
 REMEMBERED = 100
 
 
@@ -52,9 +53,6 @@ class QualityView(msgspec.Struct, frozen=True):
     """Values of fields beyond the first thousand."""
 
 
-structs = (QualityView, FieldQuality)
-
-
 class Remembered:
     """Reports on what does not change any more, by the execution that left it; the newest hundred."""
 
@@ -70,7 +68,7 @@ class Remembered:
             self._views.popitem(last=False)
 
 
-@router.get("/tasks/{task_id}/results:quality", responses={200: shows(QualityView)})
+@routes.get("/tasks/{task_id}/results:quality", QualityView)
 async def task_quality(
     task: TaskInPath,
     request: Request,
@@ -90,7 +88,7 @@ async def task_quality(
     return reply(view)
 
 
-@router.get("/groups/{group_id}/results:quality", responses={200: shows(QualityView), 409: INCOMPLETE})
+@routes.get("/groups/{group_id}/results:quality", QualityView, other_responses={409: INCOMPLETE})
 async def group_quality(
     group: GroupInPath,
     request: Request,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from starlette.responses import Response, StreamingResponse
 
 from crawlfleet.api.http.auth import allow
 from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, Limit, TaskInPath
-from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.control.results.execution_lookup import FoundExecution
@@ -22,11 +23,8 @@ from crawlfleet.model.ids import ExecutionId, TaskId, task_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.results.chunk_reader import Chunks, Place
 
-router = APIRouter(prefix=PREFIX, tags=["results"])
-_LINES: dict[str, Any] = {
-    "description": "JSON lines.",
-    "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
-}
+routes = RouteTable("results", PREFIX)
+_LINES = ResponseSpec({"application/x-ndjson": {"type": "string"}}, "JSON lines.")
 _END = "end"
 _LINE = msgspec.json.Decoder(LogLine)
 
@@ -57,9 +55,6 @@ class LogPage(msgspec.Struct, frozen=True):
     followed by one with some."""
 
 
-structs = (ResultPage, LogPage)
-
-
 Keep = Callable[[msgspec.Raw], bool]
 
 
@@ -84,7 +79,7 @@ async def _keep(
     return keep
 
 
-@router.get("/tasks/{task_id}/results", responses={200: shows(ResultPage)})
+@routes.get("/tasks/{task_id}/results", ResultPage)
 async def results(
     task: TaskInPath,
     services: TheServices,
@@ -105,7 +100,7 @@ async def results(
     return reply(ResultPage(page.lines, following, total, found.manifest is not None, found.shown))
 
 
-@router.get("/tasks/{task_id}/results:download", responses={200: _LINES})
+@routes.get("/tasks/{task_id}/results:download", _LINES)
 async def download(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """All items of a task, one JSON object on each line."""
     found = await services.executions.find_with_items(task)
@@ -118,7 +113,7 @@ async def download(task: TaskInPath, services: TheServices, _: Principal = allow
     return StreamingResponse(after(first, stream), media_type="application/x-ndjson", headers=headers)
 
 
-@router.get("/tasks/{task_id}/log", responses={200: shows(LogPage)})
+@routes.get("/tasks/{task_id}/log", LogPage)
 async def log(
     task: TaskInPath,
     services: TheServices,

@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Self
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import Field, model_validator
 from starlette.responses import Response
 
 from crawlfleet.api.http.auth import allow, audited
 from crawlfleet.api.http.parameters import Body, Label, cursor_id, node_named
-from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.responses import reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.tasks.task_filters import TaskWhere
@@ -24,9 +25,7 @@ from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.status import LIVE_STATUSES, TaskStatus
 from crawlfleet.ports.task_store import Applied
 
-router = APIRouter(prefix=PREFIX, tags=["tasks"])
-structs = (BulkView,)
-
+routes = RouteTable("tasks", PREFIX)
 PAGE = 1_000
 MOST = 100_000
 """Tasks looked at in one call: it must end before its caller gives up. The answer says where to go on."""
@@ -80,7 +79,7 @@ class Tally:
         return BulkView(self.after.total(), dict(self.after), self.refused, self.refusals, cursor)
 
 
-@router.post("/tasks:cancel", responses={200: shows(BulkView)})
+@routes.post("/tasks:cancel", BulkView)
 async def cancel_many(
     body: Which, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -89,7 +88,7 @@ async def cancel_many(
     return await _answer(request, principal, "tasks.cancel", body, view)
 
 
-@router.post("/tasks:retry", responses={200: shows(BulkView)})
+@routes.post("/tasks:retry", BulkView)
 async def retry_many(
     body: Which, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -100,7 +99,7 @@ async def retry_many(
     )
 
 
-@router.post("/tasks:prioritize", responses={200: shows(BulkView)})
+@routes.post("/tasks:prioritize", BulkView)
 async def prioritize_many(
     body: WhichAndPriority, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -114,7 +113,7 @@ async def prioritize_many(
     )
 
 
-@router.post("/tasks:assign", responses={200: shows(BulkView)})
+@routes.post("/tasks:assign", BulkView)
 async def assign_many(
     body: WhichAndNode, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:

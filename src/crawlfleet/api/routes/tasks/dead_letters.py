@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import Field, model_validator
 from starlette.responses import Response
 
 from crawlfleet.api.http.auth import allow, audited
 from crawlfleet.api.http.errors import refused_task
 from crawlfleet.api.http.parameters import PAGE_USUAL, Body, Cursor, Label, Limit, Name, TaskInPath, Text, cursor_id
-from crawlfleet.api.http.responses import nothing, reply, shows
+from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.tasks.bulk import Tally
@@ -26,9 +27,7 @@ from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.task import DeadLetter
 from crawlfleet.ports.task_store import Applied
 
-router = APIRouter(prefix=PREFIX, tags=["dead-letters"])
-structs = (DeadLetterPageView, DeadLetterDetail, CausesView, ChangedView, BulkView)
-
+routes = RouteTable("dead-letters", PREFIX)
 Project = Annotated[Name | None, Query()]
 Cause = Annotated[Text, Field(min_length=1, max_length=limits.MESSAGE_CHARS)]
 _IDS_MOST = 1_000
@@ -48,7 +47,7 @@ class LettersBody(Body):
         return self
 
 
-@router.get("/dead-letters", responses={200: shows(DeadLetterPageView, "Newest first.")})
+@routes.get("/dead-letters", ResponseSpec(DeadLetterPageView, "Newest first."))
 async def list_letters(
     services: TheServices,
     limit: Limit = PAGE_USUAL,
@@ -62,22 +61,22 @@ async def list_letters(
     return reply(DeadLetterPageView([letter_view(letter) for letter in letters], next_cursor))
 
 
-@router.get("/dead-letters:groups", responses={200: shows(CausesView, "Most frequent first.")})
+@routes.get("/dead-letters:groups", ResponseSpec(CausesView, "Most frequent first."))
 async def groups(services: TheServices, project_id: Project = None, _: Principal = allow(Role.VIEWER)) -> Response:
     found = await services.dead_letters.groups(project_id)
     return reply(CausesView([cause_view(group) for group in found]))
 
 
-@router.get("/dead-letters/{task_id}", responses={200: shows(DeadLetterDetail)})
+@routes.get("/dead-letters/{task_id}", DeadLetterDetail)
 async def show(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """A dead letter with its task and every execution it had."""
     letter = await _known_letter(services, task)
-    record, found = await known_task(services, task), await services.store.executions(task)
+    record, found = await known_task(services, task), await services.store.task_executions(task)
     views = [execution_view(one, record.status) for one in found]
     return reply(DeadLetterDetail(letter_view(letter), task_view(record, found), views))
 
 
-@router.post("/dead-letters/{task_id}:replay", responses={200: shows(ChangedView)})
+@routes.post("/dead-letters/{task_id}:replay", ChangedView)
 async def replay(
     task: TaskInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -90,7 +89,7 @@ async def replay(
     return reply(changed_view(task, applied))
 
 
-@router.post("/dead-letters:replay", responses={200: shows(BulkView)})
+@routes.post("/dead-letters:replay", BulkView)
 async def replay_many(
     body: LettersBody, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -106,7 +105,7 @@ async def replay_many(
     return reply(view)
 
 
-@router.post("/dead-letters:drop", responses={200: shows(BulkView)})
+@routes.post("/dead-letters:drop", BulkView)
 async def drop_many(
     body: LettersBody, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -133,7 +132,7 @@ async def _drop(services: Services, tasks: list[TaskId], tally: Tally) -> None:
     tally.add(applied)
 
 
-@router.delete("/dead-letters/{task_id}", status_code=204, response_class=Response)
+@routes.delete("/dead-letters/{task_id}", status=204)
 async def drop(
     task: TaskInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:

@@ -7,14 +7,13 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from starlette.responses import Response
-from starlette.routing import Route
 
 from crawlfleet.api.http.auth import address_of, audited, principal_of
 from crawlfleet.api.http.errors import Malformed, UnsupportedMediaType, problem, refused, shown
 from crawlfleet.api.http.fast_routes import PlainRequest
-from crawlfleet.api.http.openapi import operation, parameter
 from crawlfleet.api.http.parameters import only_query
-from crawlfleet.api.http.responses import ref, reply, shows
+from crawlfleet.api.http.responses import JSON, ResponseSpec, ref, reply
+from crawlfleet.api.http.route_table import RouteTable, describe_parameter
 from crawlfleet.api.http.services import services_of
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.tasks import AcceptedView, RefusedView, accepted_view, item_view
@@ -25,11 +24,23 @@ from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.ports.task_store import Accepted, SubmissionAnswer
 from crawlfleet.wire import json_error_location
-from crawlfleet.wire.tasks import TaskBody, read_task, read_tasks, refusal_of
+from crawlfleet.wire.tasks import TaskBody, read_task, read_tasks, refusal_from_error
 
-JSON = "application/json"
 LINES = "application/x-ndjson"
 KEY = "Idempotency-Key"
+routes = RouteTable("tasks", PREFIX)
+key_parameter = describe_parameter(
+    KEY,
+    "header",
+    "The same key and body again, within a day, give the first answer again.",
+    {"type": "string", "minLength": 1, "maxLength": limits.IDEMPOTENCY_KEY_CHARS},
+)
+_mode_parameter = describe_parameter(
+    "mode",
+    "query",
+    "Before the mode in the body; the only place for it with lines.",
+    {"type": "string", "enum": ["atomic", "each"]},
+)
 _JSON_HEADER, _KEY_HEADER = JSON.encode(), KEY.lower().encode()
 
 
@@ -56,6 +67,26 @@ class BatchAnswer(msgspec.Struct, frozen=True):
     ]
 
 
+@routes.plain(
+    "POST",
+    "/tasks",
+    ResponseSpec(
+        AcceptedView,
+        "Stored.",
+        {
+            "Location": "Where the task is.",
+            "Flow": "Of a task that is one.",
+            "Idempotency-Replayed": "`true` when the first answer is given again.",
+        },
+    ),
+    status=201,
+    name="submit",
+    summary="Submit a task",
+    description="Answered once it is on disk. `batch_products` and `full_sync` are flows: the task is the last "
+    "step of one, named by the header `Flow`.",
+    parameters=[key_parameter],
+    body=TaskBody,
+)
 async def submit_task(request: PlainRequest) -> Response:
     principal = await principal_of(request, Role.OPERATOR)
     only_query(request)
@@ -87,6 +118,17 @@ async def _submit_flow(request: PlainRequest, principal: Principal, body: TaskBo
     return reply(view, 201, headers | ({"Idempotency-Replayed": "true"} if added.is_replay else {}))
 
 
+@routes.plain(
+    "POST",
+    "/tasks:batch",
+    ResponseSpec(BatchAnswer, "One answer per task, in order."),
+    summary="Submit up to 10,000 tasks",
+    description="`each` stores those that are right and answers for each; `atomic` stores all or none (422, with "
+    "the same list in `tasks`).",
+    parameters=[key_parameter, _mode_parameter],
+    body={JSON: TaskBatch, LINES: {"type": "string", "description": "A task per line."}},
+    schemas=(AcceptedView, RefusedView),
+)
 async def submit_batch(request: PlainRequest) -> Response:
     principal = await principal_of(request, Role.OPERATOR)
     only_query(request, "mode")
@@ -153,9 +195,9 @@ def _array(raw: bytes, request: PlainRequest) -> tuple[list[TaskBody | Refusal],
 
 
 def unreadable(raw: bytes, exc: Exception, field: str, kind: Any = None) -> UsageError:
-    if not isinstance(exc, msgspec.ValidationError) or json_error_location.complaint(raw) is not None:
-        return Malformed(f"the body is not valid JSON: {json_error_location.complaint(raw) or exc}")
-    refusal = refusal_of(exc, kind)
+    if not isinstance(exc, msgspec.ValidationError) or json_error_location.find_decode_error(raw) is not None:
+        return Malformed(f"the body is not valid JSON: {json_error_location.find_decode_error(raw) or exc}")
+    refusal = refusal_from_error(exc, kind)
     return InvalidInput(refusal.detail, field=refusal.field or field)
 
 
@@ -174,7 +216,7 @@ def _mode(request: PlainRequest, usual: str) -> str:
 
 
 def _unreadable(raw: bytes, refusal: Refusal) -> Response:
-    if refusal.code is Code.INVALID_INPUT and (complaint := json_error_location.complaint(raw)) is not None:
+    if refusal.code is Code.INVALID_INPUT and (complaint := json_error_location.find_decode_error(raw)) is not None:
         return problem(400, "malformed", f"the body is not valid JSON: {complaint}", field=refusal.field or "body")
     return refused(refusal, field="body")
 
@@ -195,53 +237,3 @@ def batch_refused(items: Sequence[object], tasks: Sequence[object]) -> Response:
 
 def replayed(answer: SubmissionAnswer) -> dict[str, str]:
     return {"Idempotency-Replayed": "true"} if answer.is_replay else {}
-
-
-routes = [
-    Route(f"{PREFIX}/tasks", submit_task, methods=["POST"]),
-    Route(f"{PREFIX}/tasks:batch", submit_batch, methods=["POST"]),
-]
-structs = (TaskBody, TaskBatch, AcceptedView, RefusedView, BatchAnswer)
-
-key_parameter = parameter(
-    KEY,
-    "header",
-    "The same key and body again, within a day, give the first answer again.",
-    {"type": "string", "minLength": 1, "maxLength": limits.IDEMPOTENCY_KEY_CHARS},
-)
-_mode_parameter = parameter(
-    "mode",
-    "query",
-    "Before the mode in the body; the only place for it with lines.",
-    {"type": "string", "enum": ["atomic", "each"]},
-)
-operations: dict[tuple[str, str], dict[str, Any]] = {
-    ("POST", f"{PREFIX}/tasks"): operation(
-        "submit",
-        "Submit a task",
-        tag="tasks",
-        body={JSON: ref(TaskBody)},
-        parameters=[key_parameter],
-        description="Answered once it is on disk. `batch_products` and `full_sync` are flows: the task is the last "
-        "step of one, named by the header `Flow`.",
-        responses={
-            201: shows(
-                AcceptedView,
-                "Stored.",
-                Location="Where the task is.",
-                Flow="Of a task that is one.",
-                Idempotency_Replayed="`true` when the first answer is given again.",
-            )
-        },
-    ),
-    ("POST", f"{PREFIX}/tasks:batch"): operation(
-        "submit_batch",
-        "Submit up to 10,000 tasks",
-        tag="tasks",
-        body={JSON: ref(TaskBatch), LINES: {"type": "string", "description": "A task per line."}},
-        parameters=[key_parameter, _mode_parameter],
-        description="`each` stores those that are right and answers for each; `atomic` stores all or none (422, with "
-        "the same list in `tasks`).",
-        responses={200: shows(BatchAnswer, "One answer per task, in order.")},
-    ),
-}

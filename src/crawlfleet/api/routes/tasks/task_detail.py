@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from starlette.responses import Response
-from starlette.routing import Route
 
 from crawlfleet.api.http.auth import principal_of
 from crawlfleet.api.http.fast_routes import PlainRequest
-from crawlfleet.api.http.openapi import operation, parameter
 from crawlfleet.api.http.parameters import known_id, only_query
-from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.responses import reply
+from crawlfleet.api.http.route_table import RouteTable, describe_parameter
 from crawlfleet.api.http.services import Services, services_of
 from crawlfleet.api.http.shutdown import is_stopping
 from crawlfleet.api.routes import PREFIX
@@ -24,9 +22,31 @@ from crawlfleet.model.ids import ExecutionId, TaskId, task_text
 from crawlfleet.model.principal import Role
 from crawlfleet.model.task import TaskRecord
 
+routes = RouteTable("tasks", PREFIX)
 WAIT_MOST_S = 30.0
 
 
+@routes.plain(
+    "GET",
+    "/tasks/{task_id}",
+    TaskView,
+    summary="Show",
+    description="A task. With `wait_s`, answered as soon as it has ended, or when the time is over as it is then.",
+    parameters=[
+        describe_parameter(
+            "task_id",
+            "path",
+            "The task's id.",
+            {"type": "string", "pattern": "^task-[0-9a-f]{16}$", "example": "task-0123456789abcdef"},
+        ),
+        describe_parameter(
+            "wait_s",
+            "query",
+            "Wait so long for the task to end.",
+            {"type": "number", "minimum": 0, "maximum": WAIT_MOST_S, "default": 0.0},
+        ),
+    ],
+)
 async def show(request: PlainRequest) -> Response:
     await principal_of(request, Role.VIEWER)
     only_query(request, "wait_s")
@@ -35,7 +55,7 @@ async def show(request: PlainRequest) -> Response:
     services = services_of(request)
     if wait_s and not is_stopping(request):
         await _wait_for_end(services, task, wait_s)
-    record, found = await asyncio.gather(known_task(services, task), services.store.executions(task))
+    record, found = await asyncio.gather(known_task(services, task), services.store.task_executions(task))
     progress = await progress_of(services, found)
     view = task_view(record, found, progress.get(record.execution or 0))
     if record.group is not None and record.status.is_final and record.execution is None:
@@ -45,7 +65,7 @@ async def show(request: PlainRequest) -> Response:
 
 
 async def known_task(services: Services, task: TaskId) -> TaskRecord:
-    record = (await services.store.tasks([task])).get(task)
+    record = (await services.store.load_tasks([task])).get(task)
     if record is None:
         raise NotFound(f"no task {task_text(task)}")
     return record
@@ -74,31 +94,3 @@ async def _wait_for_end(services: Services, task: TaskId, wait_s: float) -> None
     with services.task_completions.watching(task) as waiter:
         if not (await known_task(services, task)).status.is_final:
             await services.task_completions.wait(waiter, wait_s)
-
-
-_PATH = f"{PREFIX}/tasks/{{task_id}}"
-routes = [Route(_PATH, show, methods=["GET"])]
-structs = (TaskView,)
-operations: dict[tuple[str, str], dict[str, Any]] = {
-    ("GET", _PATH): operation(
-        "show",
-        "Show",
-        tag="tasks",
-        responses={200: shows(TaskView)},
-        parameters=[
-            parameter(
-                "task_id",
-                "path",
-                "The task's id.",
-                {"type": "string", "pattern": "^task-[0-9a-f]{16}$", "example": "task-0123456789abcdef"},
-            ),
-            parameter(
-                "wait_s",
-                "query",
-                "Wait so long for the task to end.",
-                {"type": "number", "minimum": 0, "maximum": WAIT_MOST_S, "default": 0.0},
-            ),
-        ],
-        description="A task. With `wait_s`, answered as soon as it has ended, or when the time is over as it is then.",
-    )
-}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
@@ -22,7 +22,8 @@ from crawlfleet.api.http.parameters import (
     cursor_id,
     node_named,
 )
-from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.tasks.task_detail import known_task, progress_of
@@ -45,8 +46,7 @@ from crawlfleet.model.instants import to_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.ports.task_store import Applied
 
-router = APIRouter(prefix=PREFIX, tags=["tasks"])
-structs = (TaskPageView, StatsView, ExecutionsView, WhyView, ChangedView)
+routes = RouteTable("tasks", PREFIX)
 
 
 class TaskPageQuery(TaskWhere):
@@ -68,7 +68,7 @@ class AssignBody(Body):
     node: Annotated[Label, Field(description="The node's id, or its device id.")]
 
 
-@router.get("/tasks", responses={200: shows(TaskPageView, "Newest first.")})
+@routes.get("/tasks", ResponseSpec(TaskPageView, "Newest first."))
 async def list_tasks(
     query: Annotated[TaskPageQuery, Query()], services: TheServices, _: Principal = allow(Role.VIEWER)
 ) -> Response:
@@ -88,15 +88,15 @@ async def list_tasks(
     )
 
 
-@router.get("/tasks:stats", responses={200: shows(StatsView)})
+@routes.get("/tasks:stats", StatsView)
 async def stats(
     services: TheServices, project_id: Annotated[Name | None, Query()] = None, _: Principal = allow(Role.VIEWER)
 ) -> Response:
     """Tasks by status, from counters: exact, and as quick with millions as with none."""
-    return reply(stats_view(await services.store.totals(project_id)))
+    return reply(stats_view(await services.store.task_totals(project_id)))
 
 
-@router.get("/tasks/{task_id}/executions", responses={200: shows(ExecutionsView, "Oldest first.")})
+@routes.get("/tasks/{task_id}/executions", ResponseSpec(ExecutionsView, "Oldest first."))
 async def executions(
     task: TaskInPath,
     services: TheServices,
@@ -116,13 +116,13 @@ async def executions(
     )
 
 
-@router.get("/tasks/{task_id}/why", responses={200: shows(WhyView)})
+@routes.get("/tasks/{task_id}/why", WhyView)
 async def why(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """Why a task is where it is: a sentence, and the same as data."""
     return reply(why_view(task, await services.why.why(task)))
 
 
-@router.patch("/tasks/{task_id}", responses={200: shows(ChangedView)})
+@routes.patch("/tasks/{task_id}", ChangedView)
 async def change_priority(
     task: TaskInPath,
     body: PriorityBody,
@@ -138,9 +138,10 @@ async def change_priority(
     return reply(changed_view(task, applied, priority=body.priority))
 
 
-@router.post(
+@routes.post(
     "/tasks/{task_id}:cancel",
-    responses={200: shows(ChangedView, "Cancelled."), 202: shows(ChangedView, "Its node was asked to stop it.")},
+    ResponseSpec(ChangedView, "Cancelled."),
+    other_responses={202: ResponseSpec(ChangedView, "Its node was asked to stop it.")},
 )
 async def cancel(
     task: TaskInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
@@ -155,7 +156,7 @@ async def cancel(
     return reply(changed_view(task, applied, is_requested=is_requested), 202 if is_requested else 200)
 
 
-@router.post("/tasks/{task_id}:retry", responses={200: shows(ChangedView)})
+@routes.post("/tasks/{task_id}:retry", ChangedView)
 async def retry(
     task: TaskInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
@@ -163,7 +164,7 @@ async def retry(
     return await _answer(request, principal, "task.retry", task, await services.retry.retry([task]))
 
 
-@router.post("/tasks/{task_id}:assign", responses={200: shows(ChangedView)})
+@routes.post("/tasks/{task_id}:assign", ChangedView)
 async def assign(
     task: TaskInPath,
     body: AssignBody,

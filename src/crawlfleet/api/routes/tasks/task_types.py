@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from crawlfleet.api.http.auth import allow
-from crawlfleet.api.http.responses import reply, shows
+from crawlfleet.api.http.responses import reply
+from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.tasks import Time
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.principal import Principal, Role
 
-router = APIRouter(prefix=PREFIX, tags=["task-types"])
+routes = RouteTable("task-types", PREFIX)
 
 
 class TaskTypeView(msgspec.Struct, frozen=True):
@@ -34,13 +34,10 @@ class TaskTypeList(msgspec.Struct, frozen=True):
     task_types: list[TaskTypeView]
 
 
-structs = (TaskTypeView, TaskTypeList)
-
-
-@router.get("/task-types", responses={200: shows(TaskTypeList)})
+@routes.get("/task-types", TaskTypeList)
 async def list_task_types(services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """By name. A type is known once a node that runs it has joined; the built-in ones always are."""
-    connected = [node for node in await services.store.nodes() if node.is_session_open]
+    connected = [node for node in await services.store.load_nodes() if node.is_session_open]
     views = [
         TaskTypeView(
             one.name,

@@ -10,7 +10,7 @@ import msgspec
 
 from crawlfleet.execution.crawl.parse.extract import field_counts
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import ExtractionPlan
-from crawlfleet.execution.crawl.parse.extract.field_counts import Columns
+from crawlfleet.execution.crawl.parse.extract.field_counts import FieldCounts
 from crawlfleet.execution.crawl.parse.page_parser import PageFacts
 
 INLINE_RECORDS = 200
@@ -52,11 +52,11 @@ class Gathered:
         self.items = 0
         self.is_truncated = False
         self.data: dict[str, list[Any]] = {}
-        self.counts: Columns = {}
+        self.counts: FieldCounts = {}
 
     async def add(self, url: str, status: int, facts: PageFacts, chunk: int = 0) -> None:
         """Add the records of one page; `chunk` is the number of the URL batch that its page was leased with."""
-        field_counts.add(self.counts, facts.counts)
+        field_counts.add_counts(self.counts, facts.counts)
         if facts.container is not None:
             self._settle(facts.container)
         for found in self._read_items(url, status, facts):

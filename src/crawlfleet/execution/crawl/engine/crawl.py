@@ -30,7 +30,7 @@ from crawlfleet.execution.crawl.frontier.link_filter import LinkFilter
 from crawlfleet.execution.crawl.frontier.sitemaps import FILE_BYTES, Sitemap
 from crawlfleet.execution.crawl.frontier.urls import budget_host, url_host
 from crawlfleet.execution.crawl.parse.page_parser import PageFacts
-from crawlfleet.execution.crawl.parse.parser_dispatch import PageReader
+from crawlfleet.execution.crawl.parse.parser_dispatch import PageParser
 from crawlfleet.execution.crawl.record.page_notes import PageBook
 from crawlfleet.execution.page_failures import PageFailed, PageKnown, PageMoved, PageSkipped
 from crawlfleet.execution.process_state.robots_cache import RobotsCache
@@ -49,7 +49,7 @@ class Crawl:
         plan: CrawlPlan,
         *,
         fetcher: Fetcher,
-        reader: PageReader,
+        reader: PageParser,
         gathered: Gathered,
         report: Report,
         frontier: Frontier | None = None,
@@ -313,7 +313,7 @@ class Crawl:
             self.pages += 1
             self._starts_read += link.is_start
             return 0
-        facts = await self._reader.read(fetched, container=self._gathered.container, follow=self._reads_links)
+        facts = await self._reader.parse_page(fetched, container=self._gathered.container, follow=self._reads_links)
         if fetched.robots_tags:
             facts.links.robots |= in_headers(fetched.robots_tags, self._agent)
         if (
@@ -344,7 +344,7 @@ class Crawl:
         fetched = await self._fetcher.fetch_head(url, PAGE_BYTES, hops=0)
         if not is_page(fetched.content_type):
             raise PageSkipped(f"{url}: {fetched.content_type} is not read")
-        return await self._reader.read(fetched, container=self._gathered.container, follow=True)
+        return await self._reader.parse_page(fetched, container=self._gathered.container, follow=True)
 
     def _reads(self, link: Link) -> Reads:
         """Return which content types are read: JSON if the plan extracts from it, feeds and tables at start URLs."""

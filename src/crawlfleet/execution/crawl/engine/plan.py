@@ -92,7 +92,7 @@ def plan_of(parameters: Mapping[str, Any]) -> CrawlPlan:
             starts=good,
         ),
         is_plain=not (headers or known_to or "profile" in parameters or "proxies" in parameters),
-        extraction=extraction_plan.plan_of(parameters),
+        extraction=extraction_plan.compile_plan(parameters),
         following=following,
         depth=depth,
         # Without links to follow, the number of start URLs is the limit.

@@ -17,8 +17,8 @@ from hashlib import blake2b
 from typing import Any
 
 from crawlfleet.execution.crawl.frontier.urls import budget_host, canonical_url
-from crawlfleet.execution.crawl.parse.extract.dom import tidy
-from crawlfleet.execution.crawl.parse.extract.values import absolute
+from crawlfleet.execution.crawl.parse.extract.dom import tidy_text
+from crawlfleet.execution.crawl.parse.extract.values import absolute_url
 from crawlfleet.execution.crawl.products.product_offers import (
     Offered,
     availability_of,
@@ -100,7 +100,7 @@ def url_id(page: PageSaid) -> str:
 
 
 def _merged(page: PageSaid, said: Sequence[Said]) -> Product | None:
-    title = next((one.title for one in said if one.title), "") or tidy(page.title or "")
+    title = next((one.title for one in said if one.title), "") or tidy_text(page.title or "")
     if not title:
         return None
     ids: dict[str, str] = {}
@@ -225,7 +225,7 @@ def _images(said: Any, base: str) -> list[str]:
     found: dict[str, None] = {}
     for one in said if isinstance(said, list) else [said]:
         address = first_text(one.get("contentUrl") or one.get("url") if isinstance(one, Mapping) else one)
-        if address and (url := absolute(address[: model.URL_CHARS], base)):
+        if address and (url := absolute_url(address[: model.URL_CHARS], base)):
             found.setdefault(url)
     return list(found)[:IMAGES_MOST]
 

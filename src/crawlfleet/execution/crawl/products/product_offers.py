@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from crawlfleet.execution.crawl.parse.extract.dom import tidy
-from crawlfleet.execution.crawl.parse.extract.prices import price_of
+from crawlfleet.execution.crawl.parse.extract.dom import tidy_text
+from crawlfleet.execution.crawl.parse.extract.prices import parse_price
 from crawlfleet.model.product import AMOUNT_CHARS, WORD_CHARS
 
 OFFERS_MOST = 200
@@ -89,7 +89,7 @@ def price_in(value: Any) -> tuple[str | None, str | None]:
     text = first_text(value)[:_PRICE_CHARS]
     if _AMOUNT.fullmatch(text):
         return amount_of(text), None
-    found = price_of(text)
+    found = parse_price(text)
     return (None, None) if found is None else (amount_of(found["amount"]), found["currency"])
 
 
@@ -120,7 +120,7 @@ def first_text(value: Any, depth: int = _DEPTH) -> str:
     """Return the first text in any value that stands in place of a text; empty for none."""
     match value:
         case str():
-            return tidy(value)
+            return tidy_text(value)
         case bool() | None:
             return ""
         case int():

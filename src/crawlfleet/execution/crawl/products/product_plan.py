@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from crawlfleet.execution.crawl.parse.extract.extraction_plan import problems_of
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import find_plan_problems
 from crawlfleet.execution.crawl.parse.page_parser import PageFacts
 from crawlfleet.execution.crawl.products.product import PageSaid
 
@@ -27,7 +27,7 @@ def extraction(selectors: Mapping[str, Any] | None) -> dict[str, Any]:
 def problems(selectors: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """Return what is wrong with selectors, each by the name the task has for it."""
     found = []
-    for problem in problems_of(extraction(selectors)):
+    for problem in find_plan_problems(extraction(selectors)):
         path = problem.path.removeprefix(f"extract.{CONTAINER}.")
         name = CONTAINER if path.startswith("container") else path.removeprefix("fields.").partition(".")[0]
         found.append((f"selectors.{name}", problem.detail))

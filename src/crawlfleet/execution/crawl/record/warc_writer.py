@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 from crawlfleet.execution.crawl.fetch.http_client import Answer
-from crawlfleet.wire.warc import Header, header_lines, line, record
-from crawlfleet.wire.warc import digest as digest_of
+from crawlfleet.wire.warc import Header, header_line, header_lines, write_record
+from crawlfleet.wire.warc import content_digest as digest_of
 
 PAGE_BYTES = 4_000_000
 """Limit on the size of one archived page; a longer one is cut there, and marked as truncated."""
@@ -112,13 +112,13 @@ class Archive:
                 ("WARC-Refers-To-Target-URI", known[0]),
                 ("WARC-Refers-To-Date", known[1]),
             ]
-            answer = record("revisit", fields, head)
+            answer = write_record("revisit", fields, head)
         else:
             if not is_cut and len(self._first) < DIGESTS:
                 self._first[digest] = (exchange.url, date)
             if is_cut:
                 fields.append(("WARC-Truncated", "length"))
-            answer = record("response", fields, head + body)
+            answer = write_record("response", fields, head + body)
         asked = [
             ("WARC-Record-ID", f"<urn:uuid:{uuid4()}>"),
             ("WARC-Date", date),
@@ -126,17 +126,17 @@ class Archive:
             ("WARC-Concurrent-To", named),
             ("Content-Type", "application/http; msgtype=request"),
         ]
-        return answer + record("request", asked, _request_head(exchange))
+        return answer + write_record("request", asked, _request_head(exchange))
 
 
 def _response_head(exchange: Exchange, length: int) -> bytes:
     fields = [(f"X-Crawler-{name}" if name.lower() in _RENAMED else name, value) for name, value in exchange.answered]
     fields.append(("Content-Length", str(length)))
-    return line(f"HTTP/1.1 {exchange.status} {exchange.reason}") + header_lines(fields) + b"\r\n"
+    return header_line(f"HTTP/1.1 {exchange.status} {exchange.reason}") + header_lines(fields) + b"\r\n"
 
 
 def _request_head(exchange: Exchange) -> bytes:
     _, _, rest = exchange.url.partition("://")
     path = f"/{rest.partition('/')[2]}" if "/" in rest else "/"
     fields = [(name, value) for name, value in exchange.asked if name.lower() not in _SECRET]
-    return line(f"{exchange.method} {path} HTTP/1.1") + header_lines(fields) + b"\r\n"
+    return header_line(f"{exchange.method} {path} HTTP/1.1") + header_lines(fields) + b"\r\n"

@@ -168,7 +168,7 @@ class ChunkItems(Gathered):
         self._frontier = frontier
 
     async def add(self, url: str, status: int, facts: PageFacts, chunk: int = 0) -> None:
-        field_counts.add(self.counts, facts.counts)
+        field_counts.add_counts(self.counts, facts.counts)
         items = self._frontier.chunk(chunk).items
         before = len(items)
         items += [found.item for found in self._read_items(url, status, facts)]

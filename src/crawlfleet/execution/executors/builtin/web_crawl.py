@@ -89,7 +89,7 @@ class WebCrawl(Executor):
         from crawlfleet.execution.crawl.frontier import follow_config
         from crawlfleet.execution.crawl.parse.extract import extraction_plan
 
-        problems = [(problem.path, problem.detail) for problem in extraction_plan.problems_of(parameters)]
+        problems = [(problem.path, problem.detail) for problem in extraction_plan.find_plan_problems(parameters)]
         return problems + follow_config.find_follow_problems(parameters) + header_profiles.problems_of(parameters)
 
     async def run(self, context: TaskContext) -> Any:
@@ -99,7 +99,7 @@ class WebCrawl(Executor):
         from crawlfleet.execution.crawl.fetch.address_guard import AddressGuard
         from crawlfleet.execution.crawl.fetch.fetcher import Fetcher
         from crawlfleet.execution.crawl.parse.page_parser import NO_MARKS
-        from crawlfleet.execution.crawl.parse.parser_dispatch import PageReader
+        from crawlfleet.execution.crawl.parse.parser_dispatch import PageParser
         from crawlfleet.execution.crawl.record.warc_writer import Archive
         from crawlfleet.execution.crawl.shared.shared_crawl_member import AHEAD, Member
         from crawlfleet.execution.crawl.shared.shared_crawl_seeds import MEMBER
@@ -121,7 +121,7 @@ class WebCrawl(Executor):
             frontier = SharedFrontier()
             collected = ChunkItems(frontier, plan.extraction)
         book = await _open_page_notes(context, frontier)
-        reader = PageReader(plan.extraction, marks=pagination.marks if pagination is not None else NO_MARKS)
+        reader = PageParser(plan.extraction, marks=pagination.marks if pagination is not None else NO_MARKS)
         try:
             async with (
                 open_kept_cookies(context) as cookies,
@@ -294,8 +294,8 @@ def start_failure(plan: CrawlPlan, crawl: Crawl) -> TaskError:
 
 
 def _build_result(plan: CrawlPlan, crawl: Crawl, collected: Gathered, took_s: float) -> dict[str, Any]:
-    from crawlfleet.execution.crawl.parse.extract.field_counts import never_matched, never_note
-    from crawlfleet.execution.crawl.parse.extract.field_counts import report as fields
+    from crawlfleet.execution.crawl.parse.extract.field_counts import never_matched, never_matched_note
+    from crawlfleet.execution.crawl.parse.extract.field_counts import report_counts as fields
 
     errors = dict(crawl.errors)
     if plan.bad_urls:
@@ -310,7 +310,7 @@ def _build_result(plan: CrawlPlan, crawl: Crawl, collected: Gathered, took_s: fl
     if collected.is_truncated:
         notes.append(f"data holds the first records only: all {collected.items} items are in the task's results")
     if never := never_matched(collected.counts):
-        notes.append(never_note(never, crawl.pages))
+        notes.append(never_matched_note(never, crawl.pages))
     result = {
         "success": True,
         "data": collected.data,

@@ -23,7 +23,7 @@ from crawlfleet.execution.crawl.frontier.patterns import BadRule, Patterns
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import BadPlan
 from crawlfleet.execution.crawl.parse.extract.structured import BROKEN
 from crawlfleet.execution.crawl.parse.page_parser import NO_MARKS, PageFacts
-from crawlfleet.execution.crawl.parse.parser_dispatch import PageReader
+from crawlfleet.execution.crawl.parse.parser_dispatch import PageParser
 from crawlfleet.execution.crawl.products.product import product_of, shop_of
 from crawlfleet.execution.crawl.products.product_plan import extraction, page_said
 from crawlfleet.execution.executors.builtin.web_crawl import open_kept_cookies, select_proxies
@@ -112,7 +112,7 @@ class ProductCrawler:
             guard = AddressGuard(self._context.allow_hosts)
         except ValueError as exc:
             raise TaskError(f"allowed hosts: {exc}", error="policy", permanent=True) from exc
-        self._reader = PageReader(plan.extraction)
+        self._reader = PageParser(plan.extraction)
         self._stack.push_async_callback(self._reader.close)
         context = self._context
         cookies = await self._stack.enter_async_context(open_kept_cookies(context))
@@ -162,7 +162,7 @@ class ProductCrawler:
         pagination = plan.following.pagination
         reader = self._reader
         if pagination is not None and pagination.marks != NO_MARKS:
-            reader = PageReader(plan.extraction, marks=pagination.marks)
+            reader = PageParser(plan.extraction, marks=pagination.marks)
             self._stack.push_async_callback(reader.close)
         crawl = Crawl(
             plan,

@@ -26,7 +26,7 @@ from crawlfleet.execution.executors.shops.product_visits import (
 from crawlfleet.execution.executors.shops.shop_schema import CRAWL_NAMES
 from crawlfleet.execution.sdk import TaskContext, TaskError
 from crawlfleet.model.product import SyncCounts
-from crawlfleet.wire.products import ANSWER_PRODUCTS, ReportDown, ReportUp, product_in
+from crawlfleet.wire.products import ANSWER_PRODUCTS, ReportDown, ReportUp, product_from_body
 
 CRAWL_PAGES, CRAWL_DEPTH = 10_000, 20
 SEARCH_PAGES = 50
@@ -126,7 +126,7 @@ async def report_changes(context: TaskContext, steps: Mapping[str, Any]) -> dict
             counts = SyncCounts(*answer.counts)
             for key, body in answer.products:
                 listed[kind] += [body.id] if len(listed[kind]) < MAX_LISTED else []
-                await context.item({"change": kind, **product_item(product_in(body))})
+                await context.item({"change": kind, **product_item(product_from_body(body))})
                 after = key
             if len(answer.products) < ANSWER_PRODUCTS:
                 break

@@ -67,7 +67,7 @@ async def paths(parameters: dict[str, Any], url: str) -> tuple[list[str], dict[s
 
 async def test_a_sitemap_gives_the_whole_shop(shop: RunningSite) -> None:
     got, result = await paths({"url": shop.url, "sitemaps": True}, shop.url)
-    assert got == sorted(shop.catalogue.paths())
+    assert got == sorted(shop.catalogue.page_paths())
     assert set(Counter(shop.asked_paths()).values()) == {1}
     assert "notes" not in result
     assert result["metrics"]["pages_failed"] == 0
@@ -364,7 +364,7 @@ async def test_an_index_with_a_link_to_every_line_of_a_manual_leads_to_all_its_p
 
 async def test_links_that_one_page_has_too_many_of_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crawlfleet.execution.crawl.frontier.link_filter.PAGE_LINKS", 3)
-    monkeypatch.setattr("crawlfleet.execution.crawl.parse.extract.page_links.LINKS_MOST", 7)
+    monkeypatch.setattr("crawlfleet.execution.crawl.parse.extract.page_links.MAX_LINKS", 7)
     hrefs = ["/a#1", "/a#2", "/b", "/c", "/d", "/e", "/f", "/g", "/h"]
     async with site({"/": links(*hrefs), **{f"/{name}": f"<title>{name}" for name in "abcdefgh"}}) as served:
         got, result = await paths({"url": f"{served.url}/", "depth": 1}, served.url)

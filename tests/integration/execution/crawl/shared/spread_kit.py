@@ -75,7 +75,7 @@ class Spread:
     async def make(self) -> None:
         new = NewCrawl(self._seeds.limits, self._seeds.urls)
         group = NewGroup(self._kit.ids.one(), "shop", kind=GroupKind.CRAWL, crawl=new)
-        added = await self._kit.store.add([Submission([], group=group)], self._kit.now)
+        added = await self._kit.store.add_tasks([Submission([], group=group)], self._kit.now)
         assert added.answers[0].group == group.id
         self.crawl = group.id
 
@@ -127,7 +127,7 @@ class Spread:
             yield msgspec.json.encode(item) + b"\n" if "_page" in item else b""
 
     async def state(self) -> CrawlState:
-        return (await self._kit.store.crawls([self.crawl]))[self.crawl]
+        return (await self._kit.store.crawl_states([self.crawl]))[self.crawl]
 
     async def items(self) -> list[dict[str, Any]]:
         """What counts, in an order that does not depend on who did it."""

@@ -23,6 +23,7 @@ from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.executors.registry import builtin_schemas
 from crawlfleet.execution.sdk import TaskError
 from crawlfleet.model import limits
+from testkit.patience import PATIENCE_S
 from testkit.site import RunningSite, start_shop
 from tests.unit.execution.crawl.crawl_kit import Answer, Heard, crawl, raw_site, site
 
@@ -59,7 +60,7 @@ async def test_the_example_of_the_source_document(shop: RunningSite) -> None:
 async def test_every_reachable_page_once(shop: RunningSite) -> None:
     heard = Heard()
     result = await crawl({"url": shop.url, "depth": 50, "max_pages": 10_000}, heard)
-    expected = sorted(f"{shop.url}{path}" for path in shop.catalogue.paths())
+    expected = sorted(f"{shop.url}{path}" for path in shop.catalogue.page_paths())
     assert sorted(item["_url"] for item in heard.items) == expected
     assert result["metrics"]["pages_crawled"] == len(expected)
     assert result["metrics"]["stopped_by"] is None
@@ -340,8 +341,9 @@ async def test_cancelled_half_way_it_leaves_nothing_open() -> None:
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
-    while shop.open_connections:  # noqa: ASYNC110 - nothing tells when the last of them is gone
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(PATIENCE_S):
+        while shop.open_connections:  # noqa: ASYNC110 - nothing tells when the last of them is gone
+            await asyncio.sleep(0.01)
     asked = len(shop.requests)
     shop.gate.release()
     await asyncio.sleep(0)

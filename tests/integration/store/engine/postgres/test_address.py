@@ -93,7 +93,7 @@ async def tls_front(dsn: str, certificate: Path) -> AsyncIterator[str]:
 
 async def open_and_close(address: str) -> None:
     store = await open_store(address)
-    assert (await store.leader()).term == 0
+    assert (await store.read_leader()).term == 0
     await store.close()
 
 

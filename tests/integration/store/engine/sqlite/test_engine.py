@@ -138,8 +138,8 @@ async def test_what_was_answered_is_in_the_files(engine: SqliteEngine, path: Pat
     for suffix in ("", "-wal"):
         shutil.copy(f"{path}{suffix}", f"{tmp_path / 'copy.sqlite3'}{suffix}")
     copy = SqlStore(SqliteEngine(tmp_path / "copy.sqlite3"))
-    assert set(await copy.tasks(tasks)) == set(tasks)
-    assert await copy.totals() == await copy.count_rows() == {TaskStatus.PENDING: 100}
+    assert set(await copy.load_tasks(tasks)) == set(tasks)
+    assert await copy.task_totals() == await copy.count_rows() == {TaskStatus.PENDING: 100}
     await copy.close()
 
 
@@ -178,11 +178,11 @@ async def test_a_full_disk_is_a_refusal_and_space_that_returns_is_used(path: Pat
         if isinstance(answer, list):
             kept += answer
     assert isinstance(answers[5], StoreUnavailable)
-    assert set(await store.tasks(kept)) == set(kept)
-    assert await store.totals() == await store.count_rows() == {TaskStatus.PENDING: len(kept)}
+    assert set(await store.load_tasks(kept)) == set(kept)
+    assert await store.task_totals() == await store.count_rows() == {TaskStatus.PENDING: len(kept)}
     await engine.write(lambda tx: tx.fetch(f"PRAGMA max_page_count = {pages + 10_000}"))
     kept += await kit.submit(1, parameters=large)
-    assert await store.totals() == await store.count_rows() == {TaskStatus.PENDING: len(kept)}
+    assert await store.task_totals() == await store.count_rows() == {TaskStatus.PENDING: len(kept)}
     await engine.close()
 
 

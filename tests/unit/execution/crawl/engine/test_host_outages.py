@@ -172,7 +172,12 @@ def test_a_wait_that_is_cut_short_holds_nobody_up_and_is_told() -> None:
     run(main())
 
 
-@given(away_s=st.floats(0, 200), patience_s=st.floats(0.1, 100), takes_s=st.floats(0, 10), fails_at=st.floats(0, 50))
+def seconds(least: float, most: float) -> st.SearchStrategy[float]:
+    """Times of whole milliseconds: what is shorter than a tick of the loop's clock has no order."""
+    return st.integers(round(least * 1000), round(most * 1000)).map(lambda milliseconds: milliseconds / 1000)
+
+
+@given(away_s=seconds(0, 200), patience_s=seconds(0.1, 100), takes_s=seconds(0, 10), fails_at=seconds(0, 50))
 @settings(max_examples=30)
 def test_nobody_is_lost_who_came_back_in_time(
     away_s: float, patience_s: float, takes_s: float, fails_at: float

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.parse.extract.extraction_plan import plan_of
-from crawlfleet.execution.crawl.parse.page_parser import PageJob, read
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import compile_plan
+from crawlfleet.execution.crawl.parse.page_parser import ParseRequest, parse_page
 from crawlfleet.execution.crawl.products.product import PageSaid, product_of, shop_of
 from crawlfleet.execution.crawl.products.product_offers import amount_of, availability_of, first_text, price_in
 from crawlfleet.execution.crawl.products.product_plan import extraction, page_said, problems
 from crawlfleet.model.product import Product, content_hash, key_of
-from crawlfleet.wire.products import body_of, products_in
+from crawlfleet.wire.products import decode_products, product_body
 from testkit.site import product_pages, structured_data
 from testkit.site.versioned_catalogue import VersionedCatalogue
 
@@ -26,8 +26,8 @@ SELECTORS = {"product": "div.product", "title": "h2.title", "price": "span.price
 
 
 def read_product(html: str, selectors: dict[str, Any] | None = None, url: str = URL) -> Product | None:
-    plan = plan_of(extraction(selectors))
-    return product_of(page_said(url, read(PageJob(html, url, plan.source, None, False))))
+    plan = compile_plan(extraction(selectors))
+    return product_of(page_said(url, parse_page(ParseRequest(html, url, plan.source, None, False))))
 
 
 def ld(*things: Any) -> str:
@@ -74,7 +74,7 @@ def test_a_usual_page() -> None:
 @pytest.mark.parametrize("number", range(1, 61))
 def test_every_markup_of_the_nasty_shop(number: int) -> None:
     catalogue = VersionedCatalogue(60, is_plain=False)
-    product = catalogue.product(number)
+    product = catalogue.get_product(number)
     assert product is not None
     html = product_pages.write_product(product, catalogue, 0)
     found = read_product(html, SELECTORS, f"http://127.0.0.1:8001{product.path}")
@@ -267,7 +267,7 @@ def test_hostile_values_stay_small() -> None:
     )
     for found in (one, other, graph):
         assert found is not None
-        assert products_in([msgspec.Raw(msgspec.json.encode(body_of(found)))]) == [found]
+        assert decode_products([msgspec.Raw(msgspec.json.encode(product_body(found)))]) == [found]
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_whatever_a_page_says_is_read(said: Any) -> None:
     if found is not None:
         assert found.title
         assert len(content_hash(found)) == 32
-        assert products_in([msgspec.Raw(msgspec.json.encode(body_of(found)))]) == [found]
+        assert decode_products([msgspec.Raw(msgspec.json.encode(product_body(found)))]) == [found]
 
 
 def test_what_makes_a_product_another() -> None:

@@ -16,7 +16,7 @@ from crawlfleet.control.results import warc_validation
 from crawlfleet.control.results.warc_validation import checked_records
 from crawlfleet.errors import InvalidInput
 from crawlfleet.execution.crawl.record.warc_writer import Archive, Exchange
-from crawlfleet.wire.warc import record
+from crawlfleet.wire.warc import write_record
 
 PAGE = "https://example.com/a/b?q=1"
 
@@ -141,7 +141,7 @@ async def test_what_is_no_record_is_refused(spoil: str) -> None:
         "plain": b"WARC/1.1\r\n",
         "other": zlib.compress(b"WARC/1.1"),
         "tail": good + b"xyz",
-        "empty": good + record("x", [], b"")[:0] + zlib.compress(b"", wbits=31),
+        "empty": good + write_record("x", [], b"")[:0] + zlib.compress(b"", wbits=31),
     }[spoil]
     with pytest.raises(InvalidInput) as refused:
         checked_records(bad)
@@ -151,9 +151,9 @@ async def test_what_is_no_record_is_refused(spoil: str) -> None:
 def test_a_chunk_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warc_validation, "UNPACKED_BYTES", 5_000_000)
     with pytest.raises(InvalidInput, match="unpacks to more"):
-        checked_records(record("response", [], b"\0" * 6_000_000))
+        checked_records(write_record("response", [], b"\0" * 6_000_000))
     with pytest.raises(InvalidInput, match="unpacks to more"):
-        checked_records(record("response", [], b"\0" * 2_000_000) * 3)
+        checked_records(write_record("response", [], b"\0" * 2_000_000) * 3)
 
 
 @settings(max_examples=40, deadline=None)
@@ -161,7 +161,7 @@ def test_a_chunk_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyP
 def test_whatever_the_sizes_whole_records_are_taken(sizes: list[int], chance: random.Random) -> None:
     """Of noise, which does not shrink, and of zeros, which do."""
     blocks = [block for size in sizes for block in (chance.randbytes(size), bytes(100 * size))]
-    data = b"".join(record("response", [], block) for block in blocks)
+    data = b"".join(write_record("response", [], block) for block in blocks)
     assert checked_records(data) == data
     if data:
         with pytest.raises(InvalidInput):
