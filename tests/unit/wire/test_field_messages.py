@@ -96,14 +96,14 @@ def test_what_was_meant_is_the_nearest_or_nothing() -> None:
 
 def test_a_parameter_of_the_system_itself_is_not_offered() -> None:
     types = TaskTypes({"web_crawl": WebCrawl.schema})
-    refusal = types.refusal("web_crawl", b'{"url": "http://a.test/", "zzzzzz": 1}')
+    refusal = types.find_refusal("web_crawl", b'{"url": "http://a.test/", "zzzzzz": 1}')
     assert refusal is not None
     assert "max_pages" in refusal.detail
     assert "spread" not in refusal.detail
-    near = types.refusal("web_crawl", b'{"url": "http://a.test/", "spred": 1}')
+    near = types.find_refusal("web_crawl", b'{"url": "http://a.test/", "spred": 1}')
     assert near is not None
     assert "spread" not in near.detail
-    meant = types.refusal("web_crawl", b'{"url": "http://a.test/", "dept": 1}')
+    meant = types.find_refusal("web_crawl", b'{"url": "http://a.test/", "dept": 1}')
     assert meant is not None
     assert meant.detail == "there is no 'dept'; did you mean depth?"
 

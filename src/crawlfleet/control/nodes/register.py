@@ -130,7 +130,7 @@ class Register:
         )
 
     async def _store_types(self, node: NodeId, task_types: Mapping[str, Mapping[str, Any]] | None) -> Mapping[str, str]:
-        return await self._known_types.put(task_types, node) if task_types else {}
+        return await self._known_types.put_types(task_types, node) if task_types else {}
 
     async def _check_registration(
         self, description: NodeDescription, join_key: str, task_types: Mapping[str, Mapping[str, Any]] | None

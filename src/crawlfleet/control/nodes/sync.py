@@ -96,7 +96,7 @@ class Sync:
         host_report = self._grants.encode_report(up)
         measurement = _measurement(up.measurement)
         renewal = Renewal(up.node, up.session, up.number, _encode(measurement), host_report, up.is_departing)
-        renewing = self._renewals.put([renewal])
+        renewing = self._renewals.put_items([renewal])
         if up.is_departing:
             # First of all: what the node hands back in the same message must not be placed on it again.
             renewed = (await renewing)[0]
@@ -132,9 +132,9 @@ class Sync:
         """The writes of what the node reports, one coroutine per kind."""
         writes: list[Coroutine[Any, Any, Sequence[Any]]] = []
         if up.outcomes:
-            writes.append(self._finish.finish(up.node, up.outcomes))
+            writes.append(self._finish.finish_reported(up.node, up.outcomes))
         if up.started:
-            writes.append(self._starts.put([(up.node, start) for start in up.started]))
+            writes.append(self._starts.put_items([(up.node, start) for start in up.started]))
         if up.figures is not None:
             writes.append(self._host_stats.record_batch(up.node, up.figures))
         return writes
@@ -183,7 +183,7 @@ class Sync:
         return down
 
     async def _compare_again(self, up: SyncUp, acknowledged: list[int]) -> SyncDown:
-        nodes, (held,) = await asyncio.gather(self._store.load_nodes([up.node]), self._held_reads.put([up.node]))
+        nodes, (held,) = await asyncio.gather(self._store.load_nodes([up.node]), self._held_reads.put_items([up.node]))
         (node,) = nodes or (None,)
         if node is None or node.removed_at is not None:
             return SyncDown(SyncVerdict.REMOVED)
@@ -244,7 +244,7 @@ class Sync:
         """Read the cluster of the node once per session: it is set when the node joins and cannot change meanwhile."""
         session, cluster = self._clusters.get(up.node, (None, ""))
         if session != up.session:
-            (cluster,) = await self._cluster_reads.put([up.node])
+            (cluster,) = await self._cluster_reads.put_items([up.node])
             if len(self._clusters) >= _MAX_CLUSTERS_CACHED:
                 self._clusters.clear()
             self._clusters[up.node] = up.session, cluster

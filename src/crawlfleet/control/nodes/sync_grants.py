@@ -44,7 +44,7 @@ class GrantSync:
         """Store refusals and wake the leader, after the renewal. Refusals are stored before the node is answered."""
         if up.host_news:
             notes = [HostNote(news.host, HostNoteKind(news.kind), news.span_ms, up.node) for news in up.host_news]
-            await self._notes.put(notes)
+            await self._notes.put_items(notes)
         if not (up.hosts or up.grants_taken or up.host_news):
             return
         # Counts are left out: those of a busy node change with every sync.
@@ -58,7 +58,7 @@ class GrantSync:
     async def changed_grants(self, up: SyncUp, newest_version: int) -> GrantsBody | None:
         if newest_version <= up.grants_taken:
             return None
-        (granted,) = await self._grants.put([up.node])
+        (granted,) = await self._grants.put_items([up.node])
         if granted is None or granted.session != up.session or granted.version <= up.grants_taken:
             return None
         now = self._clock.now()

@@ -26,7 +26,7 @@ class HostStatsSync:
 
     async def record_batch(self, node: NodeId, body: HostFiguresBody) -> Sequence[bool]:
         """Store a batch, also one of a session that is over: its requests were sent to the sites all the same."""
-        return await self._batches.put([Batch(node, body.session, body.number, body.hosts)])
+        return await self._batches.put_items([Batch(node, body.session, body.number, body.hosts)])
 
     async def _write_batches(self, batches: list[Batch]) -> Sequence[bool]:
         return await self._store.add_figures(batches, self._clock.now())

@@ -108,7 +108,7 @@ async def submit_task(request: PlainRequest) -> Response:
 
 async def _submit_flow(request: PlainRequest, principal: Principal, body: TaskBody) -> Response | None:
     """Of a task that is a flow: its last step is the task. None for one that is submitted as any other."""
-    added = await services_of(request).shop_flows.submit(body, _scope([body], principal), key_of(request))
+    added = await services_of(request).shop_flows.submit_flow(body, _scope([body], principal), key_of(request))
     if added is None:
         return None
     if not added.is_replay:
@@ -151,7 +151,7 @@ async def _submit(
     key = key_of(request)
     scope = "" if key is None else _scope(bodies, principal)
     services = services_of(request)
-    answer = await services.submit.submit(bodies, is_atomic=is_atomic, scope=scope, key=key)
+    answer = await services.submit.submit_tasks(bodies, is_atomic=is_atomic, scope=scope, key=key)
     if not answer.is_replay:
         taken = [item.id for item in answer.items if isinstance(item, Accepted)]
         if taken:

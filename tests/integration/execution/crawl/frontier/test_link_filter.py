@@ -422,7 +422,7 @@ async def test_what_cannot_be_used_is_told_before_any_request(parameters: dict[s
     types = TaskTypes({"web_crawl": WebCrawl.schema}, {"web_crawl": WebCrawl.problems})
     async with site({"/": "x"}) as served:
         asked = {"url": served.url, **parameters}
-        refused = types.refusal("web_crawl", msgspec.json.encode(asked))
+        refused = types.find_refusal("web_crawl", msgspec.json.encode(asked))
         assert refused is not None and refused.field == f"parameters.{field}"
         assert [name for name, _ in find_follow_problems(asked)] == [field]
         with pytest.raises(TaskError) as told:
@@ -449,7 +449,7 @@ async def test_what_cannot_be_used_is_told_before_any_request(parameters: dict[s
 )
 def test_parameters_of_the_wrong_shape_are_refused_by_name(parameters: dict[str, Any], field: str) -> None:
     types = TaskTypes({"web_crawl": WebCrawl.schema})
-    refused = types.refusal("web_crawl", msgspec.json.encode({"url": "http://a.test/", **parameters}))
+    refused = types.find_refusal("web_crawl", msgspec.json.encode({"url": "http://a.test/", **parameters}))
     assert refused is not None
     assert (refused.field or "").startswith(field)
     # Also where another node's schema let it pass.

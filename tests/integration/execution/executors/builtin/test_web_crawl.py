@@ -385,7 +385,7 @@ async def test_failures_are_logged_up_to_a_bound(monkeypatch: pytest.MonkeyPatch
 )
 def test_parameters_of_the_wrong_shape_are_refused_by_name(parameters: dict[str, Any], field: str) -> None:
     types = TaskTypes({"web_crawl": WebCrawl.schema})
-    refused = types.refusal("web_crawl", msgspec.json.encode(parameters))
+    refused = types.find_refusal("web_crawl", msgspec.json.encode(parameters))
     assert refused is not None
     assert refused.field == field
 
@@ -394,7 +394,7 @@ def test_the_schema_takes_the_example_and_is_advertised() -> None:
     example = {"url": "https://example.com/products", "depth": 2, "selectors": SELECTORS}
     types = TaskTypes(builtin_schemas())
     for parameters in (example, {"urls": ["http://[::1]:80/", "HTTP://user:pw@h/"]}, {"url": "http://中国.test"}):
-        assert types.refusal("web_crawl", msgspec.json.encode(parameters)) is None
+        assert types.find_refusal("web_crawl", msgspec.json.encode(parameters)) is None
 
 
 async def test_an_archive_has_every_page_as_it_came(shop: RunningSite) -> None:

@@ -220,7 +220,7 @@ def test_a_plan_is_compiled_once_for_the_same_parameters() -> None:
 
 def refusal(parameters: dict[str, Any], **more: Any) -> tuple[str | None, str] | None:
     types = TaskTypes({"web_crawl": WebCrawl.schema}, builtin_checks())
-    refused = types.refusal("web_crawl", msgspec.json.encode({"url": "http://a.test/", **parameters}), **more)
+    refused = types.find_refusal("web_crawl", msgspec.json.encode({"url": "http://a.test/", **parameters}), **more)
     return None if refused is None else (refused.field, refused.detail)
 
 
