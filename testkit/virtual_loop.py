@@ -227,9 +227,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._advance()
         while self._timers and self._timers[0][0] <= self._tick:
             self._queue.append(heapq.heappop(self._timers)[3])
-        take = self._queue.popleft
+        pop_handle = self._queue.popleft
         for _ in range(len(self._queue)):
-            handle = take()
+            handle = pop_handle()
             if not handle:
                 continue
             callback, args, context, owner = handle

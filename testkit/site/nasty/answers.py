@@ -129,8 +129,8 @@ def closes_next(exchange: Exchange) -> Answer:
 
 @FAMILY.answers("agent", "shows the user agent that asked", "says who it is")
 def agent(exchange: Exchange) -> Answer:
-    said = exchange.request.headers.get("user-agent", "").replace("<", "&lt;")
-    return ok("You are", f'<p class="agent">{said}</p>')
+    user_agent = exchange.request.headers.get("user-agent", "").replace("<", "&lt;")
+    return ok("You are", f'<p class="agent">{user_agent}</p>')
 
 
 @FAMILY.answers(

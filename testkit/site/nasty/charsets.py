@@ -24,8 +24,8 @@ class Case:
 
 
 def _page(text: str, meta: str = "", before: str = "") -> str:
-    said = f'<body><p class="said">{text}</p></body>'
-    return f"<!doctype html><html><head>{before}{meta}<title>{text}</title></head>{said}</html>"
+    body = f'<body><p class="said">{text}</p></body>'
+    return f"<!doctype html><html><head>{before}{meta}<title>{text}</title></head>{body}</html>"
 
 
 def _meta(charset: str) -> str:
