@@ -25,7 +25,7 @@ from crawlfleet.model.ids import ExecutionId, TaskId
 from crawlfleet.ports.chunk_store import MARK, ChunkKind
 from crawlfleet.results.chunk_names import chunk_name, execution_name, folder_name, packed, unpacked
 from crawlfleet.results.recent_failures import Trouble
-from crawlfleet.settings.private_files import make_private_folder, open_private, tighten
+from crawlfleet.settings.private_files import make_private_folder, open_private, restrict_to_owner
 
 _TRIES = 3
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -112,7 +112,7 @@ class FolderChunks:
         mark = (self._path / MARK).read_text().strip()
         # A folder with a mark belongs to one installation. Tighten the permissions of all that earlier versions left
         # open.
-        tighten(self._path)
+        restrict_to_owner(self._path)
         return mark
 
     def _set_mark(self, text: str, is_replacing: bool) -> None:

@@ -59,10 +59,10 @@ class MergedPlace(NamedTuple):
     @classmethod
     def parse(cls, text: str, *, field: str) -> MergedPlace:
         task, *more = text.split(".", 2)
-        found = ids.parse(task, "task", field=field)
+        found = ids.parse_id(task, "task", field=field)
         if not more:
             return cls(found)
-        execution = ids.parse(more[0], "exec", field=field)
+        execution = ids.parse_id(more[0], "exec", field=field)
         return cls(found, execution, Place.parse(more[1] if len(more) > 1 else "", field=field))
 
 

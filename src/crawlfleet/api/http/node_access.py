@@ -25,7 +25,7 @@ class NotItself(NotAllowed):
 async def known_node(services: Services, text: str) -> Node:
     """Return the node of an id or of a device id. Raises NotFound, for one that was removed too."""
     try:
-        node: NodeId | None = ids.parse(text, "node", field="node_id")
+        node: NodeId | None = ids.parse_id(text, "node", field="node_id")
     except InvalidInput:
         node = None if unstorable(text) else await services.store.node_by_device(text)
     found = [] if node is None else await services.store.load_nodes([node])

@@ -128,7 +128,9 @@ class Groups:
     ) -> SubmissionAnswer:
         """Create the group and its members in one transaction, all or nothing; members are in the order of `bodies`."""
         spec = None if wanted.shards is None else msgspec.json.encode(wanted.shards)
-        new = NewGroup(self._ids.one(), wanted.project, wanted.name, wanted.kind, wanted.is_closed, spec, wanted.crawl)
+        new = NewGroup(
+            self._ids.new_id(), wanted.project, wanted.name, wanted.kind, wanted.is_closed, spec, wanted.crawl
+        )
         members = [_member(body, wanted.project) for body in bodies]
         return await self._submit.submit(members, is_atomic=True, scope=scope, key=key, group=new)
 

@@ -24,7 +24,7 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster
 from crawlfleet.model.queue import Lane, LaneId
 from crawlfleet.model.refusal import Code, Refusal
-from crawlfleet.model.requirement import Requirement, bucketed, canonical_capabilities, canonical_resources
+from crawlfleet.model.requirement import Requirement, canonical_capabilities, canonical_resources, round_resources
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.event_store import EvidenceStore
@@ -118,7 +118,7 @@ class Submit:
         if not (0 if group is not None else 1) <= len(bodies) <= limits.BATCH_TASKS:
             raise InvalidInput(f"a batch has 1 to {limits.BATCH_TASKS} tasks", field="tasks")
         now = self._clock.now()
-        items = await self._new_tasks(bodies, self._ids.take(len(bodies)), now)
+        items = await self._new_tasks(bodies, self._ids.new_ids(len(bodies)), now)
         if is_atomic and any(isinstance(item, Refusal) for item in items):
             spared = Refusal(Code.BATCH_REFUSED, "another task of this batch was refused")
             return SubmissionAnswer([item if isinstance(item, Refusal) else spared for item in items])
@@ -184,14 +184,14 @@ class Submit:
 
     async def checked(self, body: TaskBody) -> TaskBody | Refusal:
         """Return the same body if it could be submitted now; its lane is known from then on."""
-        (item,) = await self.prepared([body], self._ids.take(1))
+        (item,) = await self.prepared([body], self._ids.new_ids(1))
         return item if isinstance(item, Refusal) else body
 
     @asynccontextmanager
     async def with_room(self, bodies: Sequence[TaskBody | Refusal]) -> AsyncIterator[list[NewTask | Refusal]]:
         """Yield tasks that the caller stores beside rows of its own: checked like all others, with known lanes, and
         admitted until the context is left. Tasks that admission control does not admit are refused."""
-        items = await self.prepared(bodies, self._ids.take(len(bodies)))
+        items = await self.prepared(bodies, self._ids.new_ids(len(bodies)))
         rooms: list[AdmissionTicket] = []
         is_stored = False
         try:
@@ -262,7 +262,7 @@ class Submit:
             if body.depends_on:
                 parents = _parents(body.depends_on)
             if body.group_id is not None:
-                group = ids.parse(body.group_id, "group", field="group_id")
+                group = ids.parse_id(body.group_id, "group", field="group_id")
         except InvalidInput as exc:
             return Refusal(Code.INVALID_INPUT, exc.detail, exc.field)
         usual = self._usual.get(body.cluster) or self._usual_in(body.cluster)
@@ -351,12 +351,12 @@ class Submit:
                 body.target_region,
                 body.require_region,
                 canonical_capabilities(body.capabilities),
-                bucketed(canonical_resources(body.min_resources)),
+                round_resources(canonical_resources(body.min_resources)),
                 subjects,
                 body.preemptible,
                 tuple(sorted(set(body.categories))),
             )
-            lane = Lane.of(body.queue, body.project_id or "", body.priority, requirement)
+            lane = Lane.with_id(body.queue, body.project_id or "", body.priority, requirement)
             if len(self._lanes) >= _LANES_KEPT:
                 self._lanes.clear()
             self._lanes[key] = lane
@@ -380,7 +380,7 @@ def _run_at(text: str) -> Instant:
 
 
 def _parents(texts: Sequence[str]) -> tuple[int, ...]:
-    return tuple(ids.parse(text, "task", field=f"depends_on[{at}]") for at, text in enumerate(texts))
+    return tuple(ids.parse_id(text, "task", field=f"depends_on[{at}]") for at, text in enumerate(texts))
 
 
 def _retry(said: RetryWanted, usual: _Usual) -> RetryBody:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crawlfleet.model.event import Event, EventBatch, expand
+from crawlfleet.model.event import Event, EventBatch, expand_batches
 from crawlfleet.model.instants import Instant
 from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.transaction import Engine, Tx
@@ -58,7 +58,7 @@ class EventTables:
                 found = await tx.fetch(AFTER, first, ROWS_AT_ONCE)
                 for start, count, at, body in found:
                     events.extend(
-                        e for e in expand(start, at, row_codec.decode_events(bytes(body))) if e.number > number
+                        e for e in expand_batches(start, at, row_codec.decode_events(bytes(body))) if e.number > number
                     )
                     first, size = start + count, size + len(body)
                     if len(events) >= limit or size >= MAX_BYTES:

@@ -16,7 +16,7 @@ from crawlfleet.model import limits
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.execution import Failure
 from crawlfleet.model.flow import Edge, Ended, StepKey, StepSpec, Unrun
-from crawlfleet.model.ids import GroupId, TaskId, following
+from crawlfleet.model.ids import GroupId, TaskId, ids_from
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.model.task import LiveTask, RetryPolicy, TaskTransition
@@ -121,7 +121,7 @@ class StepRelease:
 
     async def _results_seen(self, known: Iterable[_Known], ends: Mapping[TaskId, _End]) -> dict[TaskId, bytes]:
         """Read the results of parents, only for steps that look at results at all, and not more than they may read."""
-        seen = (_seen(one, ends) for one in known if one.items is None and one.spec.looks)
+        seen = (_seen(one, ends) for one in known if one.items is None and one.spec.needs_results)
         wanted = {task for tasks in seen if _size(tasks, ends) <= flow_steps.MAX_SEEN_BYTES for task in tasks.values()}
         return await self._fetched(wanted) if wanted else {}
 
@@ -131,7 +131,7 @@ class StepRelease:
         if known.items is not None:
             return await self._gathered(known, ends)
         seen = _seen(known, ends)
-        if known.spec.looks and (size := _size(seen, ends)) > flow_steps.MAX_SEEN_BYTES:
+        if known.spec.needs_results and (size := _size(seen, ends)) > flow_steps.MAX_SEEN_BYTES:
             return flow_steps.FailStep(
                 f"the results it looks at have {size} bytes; at most {flow_steps.MAX_SEEN_BYTES} are read"
             )
@@ -139,7 +139,7 @@ class StepRelease:
         for key, task in seen.items():
             end = ends[task]
             try:
-                result = row_codec.decode(results[task]) if known.spec.looks and task in results else None
+                result = row_codec.decode(results[task]) if known.spec.needs_results and task in results else None
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
                 return flow_steps.FailStep(f"the result of step {key} cannot be read: {exc}")
             ended[key] = Ended(end.status, result, end.reason, end.unrun)
@@ -220,7 +220,7 @@ class StepRelease:
         # The step may leave this lane before its items do.
         await self._lanes.keep(tx, [step.lane])
         ((project, workflow, name, spec),) = await tx.fetch(COPIED, step.id)
-        items = following(known.spec.first_item, count)
+        items = ids_from(known.spec.first_item, count)
         columns = ("id", "project", "workflow", "name", "created_at", "parameters", "spec", "group_id")
         rows = [
             (task, project, workflow, f"{name}[{index}]"[-limits.NAME_CHARS :], now, body, spec, step.group)
@@ -263,7 +263,7 @@ class StepRelease:
 
 def _looked_at(known: _Known) -> Iterable[TaskId]:
     if known.items is not None:
-        return following(known.spec.first_item, known.items)
+        return ids_from(known.spec.first_item, known.items)
     return known.spec.sees.values()
 
 

@@ -22,7 +22,7 @@ from crawlfleet.model.product import (
     ProductKey,
     ProductRecord,
     SyncCounts,
-    key_of,
+    product_key,
 )
 from crawlfleet.ports.composite_store import ProductBatch, ProductFilter
 from crawlfleet.ports.record_page import RecordPage
@@ -157,7 +157,7 @@ def _kinds(since: Instant) -> dict[str, ColumnElement[bool]]:
 async def put_products(tx: Tx, seen: Sequence[Seen], now: Instant) -> None:
     """Write products in the caller's transaction, which holds the executions that saw them. If a product was seen
     several times, the last sighting counts."""
-    by_key = {key_of(one.project, one.product.shop, one.product.id): one for one in seen}
+    by_key = {product_key(one.project, one.product.shop, one.product.id): one for one in seen}
     keys = sorted(by_key)
     locked = PRODUCTS.from_rows(await tx.fetch(LOCK_PRODUCTS, keys)) if keys else []
     known = {record.key: record for record in locked}

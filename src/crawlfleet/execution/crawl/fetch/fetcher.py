@@ -28,7 +28,7 @@ from crawlfleet.execution.crawl.fetch.responses import Answers, Fetched, Keep, R
 from crawlfleet.execution.crawl.frontier.urls import budget_host, origin_prefix, parse_origin
 from crawlfleet.execution.page_failures import BY_STATUS, PageFailed
 from crawlfleet.execution.process_state.proxy_pool import Proxy, ProxyWay
-from crawlfleet.model.host_stats import answered, error_place
+from crawlfleet.model.host_stats import error_place, record_answer
 
 MAX_HOPS = 10
 CONNECT_S = 10.0
@@ -204,7 +204,7 @@ class Fetcher:
             way = self._way(url, proxy)
             answer = await self._client.get(way, url, turn.conditions, lambda: self._depart(turn))
             try:
-                answered(figures, answer.status, time.monotonic() - turn.left_at)
+                record_answer(figures, answer.status, time.monotonic() - turn.left_at)
                 if self._through is not None and proxy is not None:
                     self._through.answered(proxy, answer.status, time.monotonic() - began)
                 return await self._answers.read(url, answer, most_bytes, began, reads, figures)

@@ -16,7 +16,7 @@ from crawlfleet.execution.crawl.parse.page_parser import PageJob, read
 from crawlfleet.execution.crawl.products.product import PageSaid, product_of, shop_of
 from crawlfleet.execution.crawl.products.product_offers import amount_of, availability_of, first_text, price_in
 from crawlfleet.execution.crawl.products.product_plan import extraction, page_said, problems
-from crawlfleet.model.product import Product, content_hash, key_of
+from crawlfleet.model.product import Product, content_hash, product_key
 from crawlfleet.wire.products import body_of, products_in
 from testkit.site import product_pages, structured_data
 from testkit.site.versioned_catalogue import VersionedCatalogue
@@ -343,5 +343,5 @@ def test_what_makes_a_product_another() -> None:
     assert content_hash(one) == content_hash(one._replace(url="http://shop.test/other", attributes={"color": "red"}))
     for other in (one._replace(price="6"), one._replace(attributes={"color": "blue"}), one._replace(title="Pan")):
         assert content_hash(other) != content_hash(one)
-    assert key_of("", "shop.test", "1") != key_of("shop.test", "", "1") > 0
+    assert product_key("", "shop.test", "1") != product_key("shop.test", "", "1") > 0
     assert shop_of("https://www.shop.test:8443/x") == "shop.test:8443"
