@@ -85,7 +85,7 @@ class IdFactory:
 
 
 def ids_from(first: int, count: int) -> list[int]:
-    """Return the ids that one call of `new_ids` gave, from the first of them: storing only the first reserves them all."""
+    """Return the ids that one call of `new_ids` gave, from the first: storing only that one reserves them all."""
     head, sequence = first >> SEQUENCE_BITS, first & (_PER_MS - 1)
     ids = []
     for position in range(sequence, sequence + count):
