@@ -19,7 +19,7 @@ from crawlfleet.control.results.execution_lookup import ExecutionLookup
 from crawlfleet.control.results.page_notes import PageNotes
 from crawlfleet.control.results.result_collection import Collect
 from crawlfleet.control.support.event_feed import EventFeed
-from crawlfleet.control.support.task_completion_watcher import Ends
+from crawlfleet.control.support.task_completion_watcher import TaskCompletionWatcher
 from crawlfleet.results.page_notes import StoredPageNotes
 
 
@@ -38,11 +38,10 @@ def build_services(master: Master) -> Services:
         loops=master.loops,
         submit=master.submit,
         submit_audit=SubmitLog(master.audit),
-        retry=master.retry,
-        reprioritize=master.reprioritize,
+        task_changes=master.task_changes,
         assign=master.assign,
         dead_letters=master.dead_letters,
-        task_completions=Ends(store=store, signals=broker.signals),
+        task_completions=TaskCompletionWatcher(store=store, signals=broker.signals),
         groups=master.groups,
         flows=master.flows,
         schedules=master.schedules,
@@ -51,7 +50,7 @@ def build_services(master: Master) -> Services:
             store=store,
             clock=clock,
             flows=master.flows,
-            cancel=master.cancel,
+            task_changes=master.task_changes,
             task_types=master.task_types,
             shop_types=SHOP_TYPES,
         ),
@@ -63,12 +62,11 @@ def build_services(master: Master) -> Services:
         page_notes=PageNotes(store=store, reader=StoredPageNotes(chunks), executions=executions),
         cookie_jars=CookieJars(store=store, clock=clock),
         register=master.register,
-        unregister=master.unregister,
         open_session=master.open_session,
         sync=master.sync,
         heartbeat=master.heartbeat,
         heartbeat_feed=HeartbeatFeed(store=store, clock=clock),
-        drain=master.drain,
+        node_changes=master.node_changes,
         proxy_reports=ProxyReports(store=store, clock=clock),
         tokens=master.tokens,
         audit=master.audit,

@@ -15,7 +15,7 @@ from crawlfleet.model import ids, limits
 from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.model.node import Node
 from crawlfleet.model.principal import Principal, Role
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 
 class NotItself(NotAllowed):
@@ -27,7 +27,7 @@ async def known_node(services: Services, text: str) -> Node:
     try:
         node: NodeId | None = ids.parse_id(text, "node", field="node_id")
     except InvalidInput:
-        node = None if unstorable(text) else await services.store.node_by_device(text)
+        node = None if storage_problem(text) else await services.store.node_by_device(text)
     found = [] if node is None else await services.store.load_nodes([node])
     if not found or found[0].removed_at is not None:
         raise NotFound(f"no node {shown(text)[: limits.NAME_CHARS]!r}")

@@ -18,7 +18,7 @@ from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, ScheduleId, TaskI
 from crawlfleet.model.instants import Instant, from_text
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.wire.field_messages import unknown_name
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 PAGE_MOST = 1_000
 PAGE_USUAL = 100
@@ -26,7 +26,7 @@ _NODES_NAMED = 10
 
 
 def _storable(text: str) -> str:
-    if complaint := unstorable(text):
+    if complaint := storage_problem(text):
         raise ValueError(complaint)
     return text
 

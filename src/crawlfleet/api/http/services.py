@@ -27,21 +27,20 @@ from crawlfleet.control.composites.shop_flows import ShopFlows
 from crawlfleet.control.composites.spread_crawl import SpreadCrawl
 from crawlfleet.control.explain.task import Why
 from crawlfleet.control.loops.base import Loop
-from crawlfleet.control.nodes.drain import Drain
 from crawlfleet.control.nodes.heartbeat import Heartbeat
 from crawlfleet.control.nodes.heartbeat_feed import HeartbeatFeed
+from crawlfleet.control.nodes.node_changes import NodeChanges
 from crawlfleet.control.nodes.open_session import OpenSession
 from crawlfleet.control.nodes.proxy_reports import ProxyReports
 from crawlfleet.control.nodes.register import Register
 from crawlfleet.control.nodes.sync import Sync
-from crawlfleet.control.nodes.unregister import Unregister
 from crawlfleet.control.results.cookie_jars import CookieJars
 from crawlfleet.control.results.execution_lookup import ExecutionLookup
 from crawlfleet.control.results.page_notes import PageNotes
 from crawlfleet.control.results.result_collection import Collect
 from crawlfleet.control.support.event_feed import EventFeed
-from crawlfleet.control.support.task_completion_watcher import Ends
-from crawlfleet.control.tasks.changes import Reprioritize, Retry
+from crawlfleet.control.support.task_completion_watcher import TaskCompletionWatcher
+from crawlfleet.control.tasks.changes import TaskChanges
 from crawlfleet.control.tasks.dead_letters import DeadLetters
 from crawlfleet.control.tasks.manual_assignment import AssignByHand
 from crawlfleet.control.tasks.submit import Submit
@@ -67,11 +66,10 @@ class Services:
     # tasks
     submit: Submit
     submit_audit: SubmitLog
-    retry: Retry
-    reprioritize: Reprioritize
+    task_changes: TaskChanges
     assign: AssignByHand
     dead_letters: DeadLetters
-    task_completions: Ends
+    task_completions: TaskCompletionWatcher
 
     # composites
     groups: Groups
@@ -91,12 +89,11 @@ class Services:
 
     # nodes
     register: Register
-    unregister: Unregister
     open_session: OpenSession
     sync: Sync
     heartbeat: Heartbeat
     heartbeat_feed: HeartbeatFeed
-    drain: Drain
+    node_changes: NodeChanges
     proxy_reports: ProxyReports
 
     # operators

@@ -180,7 +180,7 @@ async def drain(
 ) -> Response:
     """It takes no new work, finishes what it runs or hands it back in time, and stays held until `:ready`."""
     within_s = (body or DrainBody()).within_s
-    await services.drain.drain(node.id, within_s)
+    await services.node_changes.drain_node(node.id, within_s)
     await audited(request, principal, "node.drain", node_text(node.id), {"within_s": within_s})
     return await _shown(services, node)
 
@@ -190,7 +190,7 @@ async def ready(
     request: Request, node: KnownNode, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """It takes work again. Its health is judged anew: what it was judged by so far is forgotten."""
-    await services.drain.ready(node.id)
+    await services.node_changes.make_ready(node.id)
     await audited(request, principal, "node.ready", node_text(node.id))
     return await _shown(services, node)
 
@@ -205,7 +205,7 @@ async def set_slots(
 ) -> Response:
     """How much it runs at once; it hears of it with its next sync. Nothing that runs is stopped."""
     by_load = body.slots == SLOTS_BY_LOAD
-    await services.drain.set_slots(node.id, None if by_load else body.slots, follows_load=by_load)
+    await services.node_changes.set_slots(node.id, None if by_load else body.slots, follows_load=by_load)
     await audited(request, principal, "node.slots", node_text(node.id), {"slots": body.slots})
     return await _shown(services, node)
 
@@ -215,7 +215,7 @@ async def remove(
     request: Request, node: KnownNode, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Its secret is revoked at once, its work is free when its lease has ended, its history stays."""
-    await services.unregister.unregister(node.id)
+    await services.node_changes.unregister_node(node.id)
     await audited(request, principal, "node.remove", node_text(node.id), {"name": node.description.name})
     return nothing()
 

@@ -20,9 +20,9 @@ from crawlfleet.model.task import FinalTask, LiveTask
 from crawlfleet.ports.task_store import Accepted, Added, Claim, NewTask, Submission, SubmissionAnswer
 from crawlfleet.scheduling.quotas.project_quota import SubmitQuota
 from crawlfleet.store import schema, task_rows
-from crawlfleet.store.composites.group_membership import Joining
+from crawlfleet.store.composites.group_membership import GroupMembership
 from crawlfleet.store.engine.transaction import PENDING_COLUMNS, Engine, Row, Tx
-from crawlfleet.store.projects.project_quotas import open_doors
+from crawlfleet.store.projects.project_quotas import load_submit_quotas
 from crawlfleet.store.row_codec import row_writer
 from crawlfleet.store.tasks.idempotency import EXPIRED_KEYS, KNOWN_KEYS, name_of
 from crawlfleet.store.tasks.lanes import LaneBook
@@ -91,7 +91,7 @@ class _Adding:
         self._done: list[FinalTask] = []
         self._edges: list[Row] = []
         self._parents: dict[TaskId, TaskStatus | None] = {}
-        self._joining = Joining(tx)
+        self._membership = GroupMembership(tx)
 
     async def add(self, submissions: Sequence[Submission]) -> Added:
         answers = await self._replays(submissions)
@@ -100,9 +100,9 @@ class _Adding:
         await self._lanes.keep(self._tx, {item.lane for item in items})
         await self._look_up_parents({parent for item in items for parent in item.parents})
         limited = {name for at in fresh for name in submissions[at].limited}
-        doors = await open_doors(self._tx, self._lanes, limited, self._now)
+        doors = await load_submit_quotas(self._tx, self._lanes, limited, self._now)
         if (groups := set(map(_GROUP, items))) != _NO_GROUP:
-            await self._joining.look_up(groups)
+            await self._membership.load_groups(groups)
         for position in fresh:
             answers[position] = self._turned_away(submissions[position], doors) or self._answer(submissions[position])
         await self._write()
@@ -199,10 +199,10 @@ class _Adding:
         new = submission.group
         if new is None:
             return self._answer_items(submission)
-        self._joining.create(new)
+        self._membership.create_group(new)
         answer = self._answer_items(submission)
         if any(isinstance(item, Refusal) for item in answer.items):
-            self._joining.withdraw(new)
+            self._membership.withdraw_group(new)
             return answer
         return replace(answer, group=new.id)
 
@@ -249,7 +249,7 @@ class _Adding:
         if any(columns.parents) or columns.due_at.count(None) < len(columns.due_at):
             return None
         if any(columns.group) and any(
-            starmap(self._joining.refusal, set(zip(columns.group, columns.project, strict=True)))
+            starmap(self._membership.join_refusal, set(zip(columns.group, columns.project, strict=True)))
         ):
             return None
         self._tasks += items  # type: ignore[arg-type]
@@ -263,7 +263,7 @@ class _Adding:
             if parent not in self._parents:
                 field = f"depends_on[{position}]"
                 return Refusal(Code.UNKNOWN_DEPENDENCY, f"{task_text(parent)} does not exist", field)
-        return self._joining.refusal(item.group, item.project)
+        return self._membership.join_refusal(item.group, item.project)
 
     def _accept(self, item: NewTask) -> Accepted:
         self._tasks.append(item)
@@ -295,7 +295,7 @@ class _Adding:
 
     async def _write(self) -> None:
         groups = set(map(_GROUP, self._tasks))
-        await self._joining.write(groups, self._journal, self._now)
+        await self._membership.write_groups(groups, self._journal, self._now)
         if self._tasks:
             await self._write_tasks()
             self._note_tasks()

@@ -84,7 +84,7 @@ async def cancel_many(
     body: Which, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Cancel many. A filter without `status` means those that have not ended."""
-    view = await _changed(services, body, services.shop_flows.cancel, LIVE_STATUSES)
+    view = await _changed(services, body, services.shop_flows.cancel_tasks, LIVE_STATUSES)
     return await _answer(request, principal, "tasks.cancel", body, view)
 
 
@@ -95,7 +95,11 @@ async def retry_many(
     """Open the next round of many. A filter without `status` means those that failed or took too long."""
     usual = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
     return await _answer(
-        request, principal, "tasks.retry", body, await _changed(services, body, services.retry.retry, usual)
+        request,
+        principal,
+        "tasks.retry",
+        body,
+        await _changed(services, body, services.task_changes.retry_tasks, usual),
     )
 
 
@@ -106,7 +110,7 @@ async def prioritize_many(
     """Change the priority of many. A filter without `status` means those that have not ended."""
 
     async def change(tasks: Sequence[TaskId]) -> Applied:
-        return await services.reprioritize.reprioritize(tasks, body.priority)
+        return await services.task_changes.reprioritize_tasks(tasks, body.priority)
 
     return await _answer(
         request, principal, "tasks.prioritize", body, await _changed(services, body, change, LIVE_STATUSES)
@@ -124,7 +128,7 @@ async def assign_many(
     async def change(tasks: Sequence[TaskId]) -> Applied:
         applied = Applied()
         for task in tasks:
-            if refusal := await services.assign.assign(task, node):
+            if refusal := await services.assign.assign_task(task, node):
                 applied.refused[task] = refusal
             else:
                 applied.after[task] = TaskStatus.ASSIGNED

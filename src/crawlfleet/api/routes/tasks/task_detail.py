@@ -91,6 +91,6 @@ def _wait_s(request: PlainRequest) -> float:
 
 
 async def _wait_for_end(services: Services, task: TaskId, wait_s: float) -> None:
-    with services.task_completions.watching(task) as waiter:
+    with services.task_completions.watch_task(task) as waiter:
         if not (await known_task(services, task)).status.is_final:
-            await services.task_completions.wait(waiter, wait_s)
+            await services.task_completions.wait_for_end(waiter, wait_s)

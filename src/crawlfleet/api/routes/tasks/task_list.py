@@ -119,7 +119,7 @@ async def executions(
 @routes.get("/tasks/{task_id}/why", WhyView)
 async def why(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """Why a task is where it is: a sentence, and the same as data."""
-    return reply(why_view(task, await services.why.why(task)))
+    return reply(why_view(task, await services.why.explain_task(task)))
 
 
 @routes.patch("/tasks/{task_id}", ChangedView)
@@ -131,7 +131,7 @@ async def change_priority(
     principal: Principal = allow(Role.OPERATOR),
 ) -> Response:
     """Change the priority of a task that has not ended."""
-    applied = await services.reprioritize.reprioritize([task], body.priority)
+    applied = await services.task_changes.reprioritize_tasks([task], body.priority)
     if task in applied.refused:
         return refused_task(task, applied.refused[task])
     await audited(request, principal, "task.prioritize", task_text(task), {"priority": body.priority})
@@ -148,7 +148,7 @@ async def cancel(
 ) -> Response:
     """Final at once while no node has it; otherwise when the node has stopped it, or its lease has ended. One that
     became a flow (`batch_products`, `full_sync`) is cancelled with all of its steps."""
-    applied = await services.shop_flows.cancel([task])
+    applied = await services.shop_flows.cancel_tasks([task])
     if task in applied.refused:
         return refused_task(task, applied.refused[task])
     await audited(request, principal, "task.cancel", task_text(task))
@@ -161,7 +161,7 @@ async def retry(
     task: TaskInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Open the next round of a task that has ended."""
-    return await _answer(request, principal, "task.retry", task, await services.retry.retry([task]))
+    return await _answer(request, principal, "task.retry", task, await services.task_changes.retry_tasks([task]))
 
 
 @routes.post("/tasks/{task_id}:assign", ChangedView)
@@ -175,7 +175,7 @@ async def assign(
     """Give a pending task to a node of your choice, if it is one that could run it."""
     await known_task(services, task)
     node = await node_named(services.store, body.node)
-    if refusal := await services.assign.assign(task, node):
+    if refusal := await services.assign.assign_task(task, node):
         return refused_task(task, refusal)
     await audited(request, principal, "task.assign", task_text(task), {"node": node_text(node)})
     return reply(ChangedView(task_text(task), "assigned", assigned_node=node_text(node)))
