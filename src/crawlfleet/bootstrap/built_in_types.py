@@ -54,4 +54,4 @@ class WebCrawlEngine:
         return field_counts.never_matched_note(list(paths), pages)
 
     def is_never_matched_note(self, note: str) -> bool:
-        return note.startswith(field_counts.NEVER)
+        return note.startswith(field_counts.NEVER_MATCHED)

@@ -6,6 +6,7 @@ from crawlfleet.api.http.services import Services
 from crawlfleet.bootstrap.built_in_types import SHOP_TYPES, WebCrawlEngine
 from crawlfleet.bootstrap.master import Master
 from crawlfleet.control.admin.clusters import Clusters
+from crawlfleet.control.admin.queue_reader import QueueReader
 from crawlfleet.control.admin.submit_audit import SubmitLog
 from crawlfleet.control.composites.crawl_coordination import Exchange
 from crawlfleet.control.composites.crawl_summary import CrawlSummaries
@@ -13,6 +14,7 @@ from crawlfleet.control.composites.products import Products
 from crawlfleet.control.composites.shop_flows import ShopFlows
 from crawlfleet.control.composites.spread_crawl import SpreadCrawl
 from crawlfleet.control.nodes.heartbeat_feed import HeartbeatFeed
+from crawlfleet.control.nodes.node_reader import NodeReader
 from crawlfleet.control.nodes.proxy_reports import ProxyReports
 from crawlfleet.control.results.cookie_jars import CookieJars
 from crawlfleet.control.results.execution_lookup import ExecutionLookup
@@ -20,6 +22,7 @@ from crawlfleet.control.results.page_notes import PageNotes
 from crawlfleet.control.results.result_collection import Collect
 from crawlfleet.control.support.event_feed import EventFeed
 from crawlfleet.control.support.task_completion_watcher import TaskCompletionWatcher
+from crawlfleet.control.tasks.task_reader import TaskReader
 from crawlfleet.results.page_notes import StoredPageNotes
 
 
@@ -42,6 +45,7 @@ def build_services(master: Master) -> Services:
         assign=master.assign,
         dead_letters=master.dead_letters,
         task_completions=TaskCompletionWatcher(store=store, signals=broker.signals),
+        task_reader=TaskReader(store=store, progress=broker.progress),
         groups=master.groups,
         flows=master.flows,
         schedules=master.schedules,
@@ -68,12 +72,14 @@ def build_services(master: Master) -> Services:
         heartbeat_feed=HeartbeatFeed(store=store, clock=clock),
         node_changes=master.node_changes,
         proxy_reports=ProxyReports(store=store, clock=clock),
+        node_reader=NodeReader(store=store, measurements=broker.measurements, configure=master.configure),
         tokens=master.tokens,
         audit=master.audit,
         clusters=Clusters(store=store, broker=broker, clock=clock, configure=master.configure),
         configure=master.configure,
         projects=master.projects,
         pause=master.pause,
+        queue_reader=QueueReader(store=store),
         hosts=master.hosts,
         why=master.why,
         event_feed=EventFeed(store=store, broker=broker),

@@ -14,6 +14,7 @@ from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.clusters import Clusters
 from crawlfleet.control.admin.hosts import Hosts
 from crawlfleet.control.admin.projects import Projects
+from crawlfleet.control.admin.queue_reader import QueueReader
 from crawlfleet.control.admin.queues import Pause
 from crawlfleet.control.admin.submit_audit import SubmitLog
 from crawlfleet.control.admin.tokens import Tokens
@@ -30,6 +31,7 @@ from crawlfleet.control.loops.base import Loop
 from crawlfleet.control.nodes.heartbeat import Heartbeat
 from crawlfleet.control.nodes.heartbeat_feed import HeartbeatFeed
 from crawlfleet.control.nodes.node_changes import NodeChanges
+from crawlfleet.control.nodes.node_reader import NodeReader
 from crawlfleet.control.nodes.open_session import OpenSession
 from crawlfleet.control.nodes.proxy_reports import ProxyReports
 from crawlfleet.control.nodes.register import Register
@@ -44,6 +46,7 @@ from crawlfleet.control.tasks.changes import TaskChanges
 from crawlfleet.control.tasks.dead_letters import DeadLetters
 from crawlfleet.control.tasks.manual_assignment import AssignByHand
 from crawlfleet.control.tasks.submit import Submit
+from crawlfleet.control.tasks.task_reader import TaskReader
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.chunk_store import ChunkStore
 from crawlfleet.ports.clock import Clock
@@ -70,6 +73,7 @@ class Services:
     assign: AssignByHand
     dead_letters: DeadLetters
     task_completions: TaskCompletionWatcher
+    task_reader: TaskReader
 
     # composites
     groups: Groups
@@ -95,6 +99,7 @@ class Services:
     heartbeat_feed: HeartbeatFeed
     node_changes: NodeChanges
     proxy_reports: ProxyReports
+    node_reader: NodeReader
 
     # operators
     tokens: Tokens
@@ -103,6 +108,7 @@ class Services:
     configure: Configure
     projects: Projects
     pause: Pause
+    queue_reader: QueueReader
     hosts: Hosts
     why: Why
     event_feed: EventFeed

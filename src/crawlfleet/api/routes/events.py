@@ -94,7 +94,7 @@ async def _wanted(
     return EventFilter(
         tuple(kind or ()),
         None if task is None else ids.parse_id(task, "task", field="task"),
-        None if node is None else await node_named(services_of(request).store, node),
+        None if node is None else await node_named(services_of(request).node_reader, node),
     )
 
 

@@ -122,10 +122,10 @@ async def list_nodes(
 ) -> Response:
     """Every node that was not removed, by name."""
     if cluster is not None:
-        require_cluster(cluster, await services.store.list_clusters())
+        require_cluster(cluster, await services.node_reader.list_clusters())
     found = [
         node
-        for node in await services.store.load_nodes()
+        for node in await services.node_reader.list_nodes()
         if cluster in (None, node.description.cluster) and status in (None, node.status.word)
     ]
     return reply(NodeList(await _views(services, found)))
@@ -153,7 +153,7 @@ async def history(
     await require_itself(request, principal, node.id, "node.history")
     begin, end = instant_of("since", since), instant_of("until", until)
     last = services.clock.now() + 1 if end is None else end
-    return reply(history_view(node, await services.store.heartbeat_history(node.id, begin or 0, last, limit)))
+    return reply(history_view(node, await services.node_reader.list_heartbeats(node.id, begin or 0, last, limit)))
 
 
 @routes.post("/nodes/{node_id}:heartbeat", HeartbeatHeard)
@@ -225,20 +225,7 @@ async def _shown(services: Services, node: Node) -> Response:
 
 
 async def _views(services: Services, nodes: list[Node]) -> list[NodeView]:
-    held = await services.store.held_tasks([node.id for node in nodes])
-    board = await services.broker.measurements.load_measurements()
-    await services.configure.refresh()
-    ordered = sorted(nodes, key=lambda node: (node.description.name, node.id))
-    return [
-        node_view(
-            node,
-            services.configure.with_effective_slots(node).slots,
-            len(held[node.id]),
-            board.get(node.id) if node.is_session_open else None,
-            follows_load=services.configure.follows_load(node),
-        )
-        for node in ordered
-    ]
+    return [node_view(report) for report in await services.node_reader.report_nodes(nodes)]
 
 
 def _join_key(principal: Principal, idempotency_key: str | None) -> str:

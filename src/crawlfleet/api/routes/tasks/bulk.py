@@ -123,7 +123,7 @@ async def assign_many(
 ) -> Response:
     """Give many pending tasks to a node of your choice, as many as it has room for; the others are refused and stay
     pending. A filter without `status` means those that are pending."""
-    node = await node_named(services.store, body.node)
+    node = await node_named(services.node_reader, body.node)
 
     async def change(tasks: Sequence[TaskId]) -> Applied:
         applied = Applied()
@@ -161,7 +161,7 @@ async def _changed(
     where = await body.filter.resolved(services, usual)
     before, seen = cursor_id(body.cursor), 0
     while seen < most:
-        page = await services.store.find_tasks(where, PAGE, before, body.filter.q)
+        page = await services.task_reader.find_tasks(where, PAGE, before, body.filter.q)
         if page.tasks:
             tally.add(await change([record.id for record in page.tasks]))
         # An empty page of a search has looked at many tasks too.

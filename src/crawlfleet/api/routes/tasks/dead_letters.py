@@ -16,7 +16,6 @@ from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.tasks.bulk import Tally
-from crawlfleet.api.routes.tasks.task_detail import known_task
 from crawlfleet.api.views.dead_letters import CausesView, DeadLetterDetail, DeadLetterPageView, cause_view, letter_view
 from crawlfleet.api.views.tasks import BulkView, ChangedView, changed_view, execution_view, task_view
 from crawlfleet.errors import NotFound
@@ -71,7 +70,7 @@ async def groups(services: TheServices, project_id: Project = None, _: Principal
 async def show(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """A dead letter with its task and every execution it had."""
     letter = await _known_letter(services, task)
-    record, found = await known_task(services, task), await services.store.task_executions(task)
+    record, found = await services.task_reader.get_task(task), await services.task_reader.list_executions(task)
     views = [execution_view(one, record.status) for one in found]
     return reply(DeadLetterDetail(letter_view(letter), task_view(record, found), views))
 
