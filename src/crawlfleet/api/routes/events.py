@@ -161,7 +161,7 @@ async def _stream(
                 if told := b"".join(_told(event) for event in beats if wanted.keeps(event)):
                     yield told
         except Unavailable:
-            # The stream ends; whoever listens comes again, after the last number it has seen.
+            # The stream ends; the client comes again, after the last number it has seen.
             return
         if found:
             if found[0].number > number + 1:
