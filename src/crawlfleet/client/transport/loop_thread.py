@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from crawlfleet.client.async_client import AsyncClient
 from crawlfleet.client.transport.retry import RetryPolicy
@@ -68,40 +68,54 @@ class Background:
             raise
 
     def _iterate_stream(self, stream: AsyncIterator[T]) -> Iterator[T]:
-        turn = asyncio.Lock()
+        reader = _StreamReader(stream)
         try:
             while True:
                 try:
-                    yield self._run_call(_read_next(stream, turn))
+                    yield self._run_call(reader.read_next())
                 except StopAsyncIteration:
                     return
         except GeneratorExit:
-            self._abandon_stream(stream, turn)
+            self._abandon_stream(reader)
             raise
         except BaseException:
-            self._run_call(_close_stream(stream, turn))
+            self._run_call(reader.close())
             raise
 
-    def _abandon_stream(self, stream: AsyncIterator[Any], turn: asyncio.Lock) -> None:
+    def _abandon_stream(self, reader: _StreamReader[Any]) -> None:
         """End a stream that is not read any further.
 
         The interpreter may call this where it throws every exception away, so it does not wait: a Ctrl-C while it
         waited would be lost.
         """
         if not self._loop.is_closed():
-            ending = asyncio.run_coroutine_threadsafe(_close_stream(stream, turn), self._loop)
+            ending = asyncio.run_coroutine_threadsafe(reader.close(), self._loop)
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
 
 
-async def _read_next(stream: AsyncIterator[T], turn: asyncio.Lock) -> T:
-    async with turn:
-        return await anext(stream)
+class _StreamReader(Generic[T]):
+    """Reads a stream on the event loop, one call at a time."""
 
+    def __init__(self, stream: AsyncIterator[T]) -> None:
+        self._stream = stream
+        self._lock = asyncio.Lock()
+        self._reading: asyncio.Task[Any] | None = None
 
-async def _close_stream(stream: AsyncIterator[Any], turn: asyncio.Lock) -> None:
-    close = getattr(stream, "aclose", None)
-    if close is not None:
-        # After Ctrl-C the call for the next one is cancelled, but may not be over yet.
-        async with turn:
-            await close()
+    async def read_next(self) -> T:
+        async with self._lock:
+            self._reading = asyncio.current_task()
+            try:
+                return await anext(self._stream)
+            finally:
+                self._reading = None
+
+    async def close(self) -> None:
+        """Close the stream, also while it is read: after a Ctrl-C the call for the next one may not be over, and one
+        that came just as the call began has not cancelled it."""
+        close = getattr(self._stream, "aclose", None)
+        if close is not None:
+            if self._reading is not None and not self._reading.cancelling():
+                self._reading.cancel()
+            async with self._lock:
+                await close()
