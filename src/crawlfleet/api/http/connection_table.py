@@ -40,7 +40,7 @@ class Countable(Protocol):
 CountableT = TypeVar("CountableT", bound=Countable)
 
 
-def source_of(address: str) -> str:
+def connection_source(address: str) -> str:
     """Return the key that connections are counted by: an IPv4 address, or the /64 network that one IPv6 caller owns."""
     if ":" not in address:
         return address
@@ -55,8 +55,8 @@ def source_of(address: str) -> str:
 
 
 class ConnectionTable(Generic[CountableT]):
-    """Unidentified connections by address. Every operation takes constant time, except `excess`, which goes through the
-    addresses over their limit."""
+    """Unidentified connections by address. Every operation takes constant time, except `find_excess`, which goes
+    through the addresses over their limit."""
 
     def __init__(self, most: int, most_per_source: int) -> None:
         self._most = most
@@ -75,11 +75,11 @@ class ConnectionTable(Generic[CountableT]):
     def add(self, connection: CountableT) -> CountableT | None:
         """Add a connection. Returns the connection that has to be closed for it, already removed; None below the
         limit."""
-        displaced = self._displaced() if self._total >= self._most else None
+        displaced = self._pick_displaced() if self._total >= self._most else None
         if displaced is not None:
             self.discard(displaced)
         held = self._by_source.setdefault(connection.source, {})
-        self._recount(connection.source, len(held), len(held) + 1)
+        self._move_source(connection.source, len(held), len(held) + 1)
         held[connection] = None
         self._total += 1
         return displaced
@@ -90,11 +90,11 @@ class ConnectionTable(Generic[CountableT]):
             return
         del held[connection]
         self._total -= 1
-        self._recount(connection.source, len(held) + 1, len(held))
+        self._move_source(connection.source, len(held) + 1, len(held))
         if not held:
             del self._by_source[connection.source]
 
-    def excess(self, now: float) -> list[CountableT]:
+    def find_excess(self, now: float) -> list[CountableT]:
         """Return the connections that wait for their callers beyond the limit of one address, the oldest first."""
         found: list[CountableT] = []
         for count in range(self._largest, self._most_per_source, -1):
@@ -107,7 +107,7 @@ class ConnectionTable(Generic[CountableT]):
                 found += islice(waiting, count - self._most_per_source)
         return found
 
-    def _displaced(self) -> CountableT:
+    def _pick_displaced(self) -> CountableT:
         """Return the oldest connection of the address with the most, if possible one that waits for its caller."""
         source = next(iter(self._by_count[self._largest]))
         held = self._by_source[source]
@@ -116,7 +116,7 @@ class ConnectionTable(Generic[CountableT]):
                 return one
         return next(iter(held))
 
-    def _recount(self, source: str, before: int, after: int) -> None:
+    def _move_source(self, source: str, before: int, after: int) -> None:
         """Move an address to its new count. Addresses are indexed by their counts, so that the one with the most is
         found without a search."""
         if before:

@@ -17,7 +17,7 @@ class UnknownEncoding(UnsupportedMediaType):
     field = "Content-Encoding"
 
 
-async def read_unpacked(request: PlainRequest, most: int) -> bytes:
+async def read_body(request: PlainRequest, most: int) -> bytes:
     """Return the uncompressed body of at most `most` bytes: a body that unpacks to more is never held."""
     request.limit = min(request.limit, most)
     body = await request.body()
@@ -25,12 +25,12 @@ async def read_unpacked(request: PlainRequest, most: int) -> bytes:
         case "identity" | "":
             return body
         case "zstd":
-            return _unpacked(body, most)
+            return _unpack_zstd(body, most)
         case _:
             raise UnknownEncoding("a body comes as it is or as zstd")
 
 
-def _unpacked(body: bytes, most: int) -> bytes:
+def _unpack_zstd(body: bytes, most: int) -> bytes:
     """Unpack one whole frame: half of one must not pass for a short one."""
     try:
         claimed = zstandard.get_frame_parameters(body).content_size
@@ -53,7 +53,7 @@ def _is_too_long(body: bytes, most: int) -> bool:
         return False
 
 
-def decoded(decoder: msgspec.json.Decoder[msgspec.Struct], body: bytes) -> msgspec.Struct:
+def decode_message(decoder: msgspec.json.Decoder[msgspec.Struct], body: bytes) -> msgspec.Struct:
     """Decode a message of the node protocol; an error names its place by position, as its fields are sent."""
     try:
         return decoder.decode(body)

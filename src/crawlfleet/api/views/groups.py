@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from crawlfleet.api.views.tasks import NULL, StatusWord, Time
+from crawlfleet.api.views.tasks import NULL, StatusWord, Time, instant_text
 from crawlfleet.control.composites.crawl_summary import CrawlSummary
 from crawlfleet.control.composites.groups import Progress
 from crawlfleet.model.crawl import CrawlCounts, CrawlState
@@ -234,7 +234,7 @@ def progress_view(progress: Progress) -> GroupProgress:
     counts = progress.counts
     percent = 100.0 * counts.ended / counts.total if counts.total else 100.0 * progress.is_finished
     return GroupProgress(
-        counts.total, *counts, round(percent, 1), _rounded(progress.rate_per_s), _rounded(progress.left_s)
+        counts.total, *counts, round(percent, 1), _round_figure(progress.rate_per_s), _round_figure(progress.left_s)
     )
 
 
@@ -256,13 +256,13 @@ def crawl_view(crawl: CrawlState, now: Instant) -> CrawlView:
         counts.items,
         counts.bytes,
         round(percent, 1),
-        _rounded(crawl.rate_per_s(now)),
-        _rounded(crawl.lately_per_s(now)),
-        _rounded(crawl.left_s(now)),
-        _time(crawl.started_at),
-        _time(crawl.finished_at),
+        _round_figure(crawl.rate_per_s(now)),
+        _round_figure(crawl.lately_per_s(now)),
+        _round_figure(crawl.left_s(now)),
+        instant_text(crawl.started_at),
+        instant_text(crawl.finished_at),
         crawl.stopped_by,
-        _changes(counts),
+        _changes_view(counts),
     )
 
 
@@ -279,7 +279,7 @@ def crawl_result(crawl: CrawlState, now: Instant, items: list[msgspec.Raw], summ
         counts.items,
         crawl.limits.max_pages,
         crawl.stopped_by,
-        _changes(counts),
+        _changes_view(counts),
         dict(summary.errors),
         dict(summary.failures),
         dict(summary.links_left_out),
@@ -289,7 +289,7 @@ def crawl_result(crawl: CrawlState, now: Instant, items: list[msgspec.Raw], summ
     return CrawlResult(counts.pages > 0, {"items": items}, counts.items, is_cut, metrics, to_text(until), summary.notes)
 
 
-def _changes(counts: CrawlCounts) -> CrawlChanges | None:
+def _changes_view(counts: CrawlCounts) -> CrawlChanges | None:
     told = (counts.pages_new, counts.pages_changed, counts.pages_unchanged, counts.pages_gone)
     return CrawlChanges(*told) if any(told) else None
 
@@ -309,9 +309,5 @@ def outcome_view(member: Member) -> GroupOutcome:
     )
 
 
-def _time(at: Instant | None) -> str | None:
-    return None if at is None else to_text(at)
-
-
-def _rounded(figure: float | None) -> float | None:
+def _round_figure(figure: float | None) -> float | None:
     return None if figure is None else round(figure, 3)

@@ -250,15 +250,15 @@ def task_view(
         retry=spec.retry,
         group_id=None if record.group is None else group_text(record.group),
         preemptible=spec.preemptible,
-        status=_word(record.status),
+        status=_status_word(record.status),
         created_at=to_text(record.created_at),
         updated_at=to_text(max(at for at in (*times, *ends) if at is not None)),
-        due_at=_text(record.due_at),
+        due_at=instant_text(record.due_at),
         run_at=None if spec.run_at is None else to_text(from_text(spec.run_at)),
         assigned_node=None if record.node is None else node_text(record.node),
-        assigned_at=_text(record.assigned_at),
-        started_at=_text(record.started_at),
-        completed_at=_text(record.ended_at),
+        assigned_at=instant_text(record.assigned_at),
+        started_at=instant_text(record.started_at),
+        completed_at=instant_text(record.ended_at),
         execution_id=None if record.execution is None else execution_text(record.execution),
         retry_count=record.retries,
         max_retries=spec.retry.max_retries,
@@ -266,9 +266,9 @@ def task_view(
         round=record.round,
         recall=None if record.recall is Recall.NONE else record.recall.word,
         reason=record.reason,
-        result=msgspec.UNSET if executions is None else _result(record, executions),
+        result=msgspec.UNSET if executions is None else _result_json(record, executions),
         error=msgspec.UNSET if executions is None else _last_error(record, executions),
-        progress=msgspec.UNSET if executions is None else _raw(progress),
+        progress=msgspec.UNSET if executions is None else _raw_json(progress),
     )
 
 
@@ -281,10 +281,12 @@ def with_result(view: TaskView, result: bytes | None) -> TaskView:
     return msgspec.structs.replace(view, result=given)
 
 
-def _result(record: TaskRecord, executions: Sequence[ExecutionRecord]) -> ResultView | None:
+def _result_json(record: TaskRecord, executions: Sequence[ExecutionRecord]) -> ResultView | None:
     for one in executions:
         if one.id == record.execution and one.status is ExecutionStatus.COMPLETED:
-            return _in_shape(one.result) or ResultView(True, _raw(one.result), _raw(one.metrics), _text(one.ended_at))
+            return _in_shape(one.result) or ResultView(
+                True, _raw_json(one.result), _raw_json(one.metrics), instant_text(one.ended_at)
+            )
     return None
 
 
@@ -310,17 +312,17 @@ def execution_view(one: ExecutionRecord, live_status: TaskStatus, progress: byte
         task_text(one.task),
         node_text(one.node),
         status,
-        _text(one.started_at),
-        _text(one.ended_at),
-        _raw(one.metrics),
+        instant_text(one.started_at),
+        instant_text(one.ended_at),
+        _raw_json(one.metrics),
         to_text(one.assigned_at),
         one.round,
         one.retry,
         one.retry,
         one.session,
-        _raw(one.result),
+        _raw_json(one.result),
         error_view(one.failure),
-        _raw(progress),
+        _raw_json(progress),
     )
 
 
@@ -340,7 +342,7 @@ def stats_view(totals: Mapping[TaskStatus, int]) -> StatsView:
 
 
 def changed_view(task: TaskId, applied: Applied, **more: Any) -> ChangedView:
-    return ChangedView(task_text(task), _word(applied.after[task]), **more)
+    return ChangedView(task_text(task), _status_word(applied.after[task]), **more)
 
 
 def why_view(task: TaskId, why: Explanation) -> dict[str, Any]:
@@ -351,15 +353,15 @@ def error_view(failure: Failure | None) -> ErrorView | None:
     return None if failure is None else ErrorView(failure.error.word, failure.message, failure.is_permanent)
 
 
-def _raw(content: bytes | None) -> msgspec.Raw:
+def _raw_json(content: bytes | None) -> msgspec.Raw:
     return NULL if content is None else msgspec.Raw(content)
 
 
-def _text(at: Instant | None) -> str | None:
-    return None if at is None else to_text(at)
+def instant_text(instant: Instant | None) -> str | None:
+    return None if instant is None else to_text(instant)
 
 
-def _word(status: TaskStatus) -> StatusWord:
+def _status_word(status: TaskStatus) -> StatusWord:
     return _WORDS[status]
 
 
