@@ -73,17 +73,17 @@ class _Pages:
 
 
 def _render_page(document: Mapping[str, Any]) -> Iterator[str]:
-    told = document["info"]
-    title = escape(f"{told['title']} {told['version']}")
+    info = document["info"]
+    title = escape(f"{info['title']} {info['version']}")
     yield f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-    yield f"<style>{STYLE}</style></head><body><h1>{title}</h1>{_render_paragraphs(told.get('description', ''))}"
+    yield f"<style>{STYLE}</style></head><body><h1>{title}</h1>{_render_paragraphs(info.get('description', ''))}"
     yield '<p>The same for programs: <a href="/openapi.json">openapi.json</a>.</p>'
     by_tag: dict[str, list[str]] = {}
     for path, item in document["paths"].items():
         for method in (one for one in _METHODS if one in item):
-            said = item[method]
-            by_tag.setdefault(said.get("tags", ["other"])[0], []).append(
-                _render_operation(path, method, said, document)
+            operation = item[method]
+            by_tag.setdefault(operation.get("tags", ["other"])[0], []).append(
+                _render_operation(path, method, operation, document)
             )
     for tag, operations in by_tag.items():
         yield f"<h2>{escape(tag)}</h2>{''.join(operations)}"
@@ -93,11 +93,11 @@ def _render_page(document: Mapping[str, Any]) -> Iterator[str]:
     yield "</body></html>"
 
 
-def _render_operation(path: str, method: str, said: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+def _render_operation(path: str, method: str, operation: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     parts = [
-        f'<details id="{escape(said["operationId"])}"><summary><b class="{method}">{method.upper()}</b> '
-        f"<code>{escape(path)}</code> {escape(said.get('summary', ''))}</summary>"
-        f"{_render_paragraphs(said.get('description', ''))}"
+        f'<details id="{escape(operation["operationId"])}"><summary><b class="{method}">{method.upper()}</b> '
+        f"<code>{escape(path)}</code> {escape(operation.get('summary', ''))}</summary>"
+        f"{_render_paragraphs(operation.get('description', ''))}"
     ]
     rows: list[tuple[str, ...]] = [
         (
@@ -106,16 +106,18 @@ def _render_operation(path: str, method: str, said: Mapping[str, Any], document:
             _render_inline_schema(one.get("schema", {})),
             _render_inline(one.get("description", "")),
         )
-        for one in said.get("parameters", ())
+        for one in operation.get("parameters", ())
     ]
     parts += [_render_table("parameters", rows)]
-    content = said.get("requestBody", {}).get("content", {})
+    content = operation.get("requestBody", {}).get("content", {})
     parts += [
         _render_table(
             "body", [(escape(kind), _render_inline_schema(one.get("schema", {}))) for kind, one in content.items()]
         )
     ]
-    answers = [(status, _resolve_answer(one, document)) for status, one in sorted(said.get("responses", {}).items())]
+    answers = [
+        (status, _resolve_answer(one, document)) for status, one in sorted(operation.get("responses", {}).items())
+    ]
     rows = [
         (
             escape(status),
@@ -127,9 +129,9 @@ def _render_operation(path: str, method: str, said: Mapping[str, Any], document:
     return "".join([*parts, _render_table("answers", rows), "</details>"])
 
 
-def _resolve_answer(one: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
-    ref = one.get("$ref", "")
-    return document["components"]["responses"][ref.rpartition("/")[2]] if ref else one
+def _resolve_answer(answer: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
+    ref = answer.get("$ref", "")
+    return document["components"]["responses"][ref.rpartition("/")[2]] if ref else answer
 
 
 def _render_table(title: str, rows: list[tuple[str, ...]]) -> str:

@@ -163,7 +163,7 @@ def problem_response(
     extra: Mapping[str, Any] | None = None,
 ) -> Response:
     title = HTTPStatus(status).phrase
-    said = Problem(
+    problem = Problem(
         f"urn:crawlfleet:error:{code}",
         title,
         status,
@@ -174,7 +174,7 @@ def problem_response(
         _HINTS.get(code),
         incident,
     )
-    content = msgspec.json.encode({**msgspec.to_builtins(said), **extra} if extra else said)
+    content = msgspec.json.encode({**msgspec.to_builtins(problem), **extra} if extra else problem)
     return Response(content, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
 
 
@@ -266,24 +266,24 @@ def _body_complaint(cause: BaseException | None) -> str:
 
 
 def _allowed_methods(request: Request) -> str:
-    found: set[str] = set()
+    methods: set[str] = set()
     for method in ("DELETE", "GET", "PATCH", "POST", "PUT"):
         scope = {**request.scope, "method": method}
         if any(route.matches(dict(scope))[0] is Match.FULL for route in request.app.router.routes):
-            found.add(method)
-    return ", ".join(sorted(found)) or "nothing"
+            methods.add(method)
+    return ", ".join(sorted(methods)) or "nothing"
 
 
 async def _handle_invalid_request(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, RequestValidationError)
-    found = exc.errors()
-    if any(error["type"] == "json_invalid" for error in found):
-        error = next(error for error in found if error["type"] == "json_invalid")
+    invalid = exc.errors()
+    if any(error["type"] == "json_invalid" for error in invalid):
+        error = next(error for error in invalid if error["type"] == "json_invalid")
         return problem_response(400, "malformed", f"the body is not valid JSON: {error['ctx']['error']}", field="body")
-    if any(error["loc"] == ("body",) for error in found) and not _is_json(request):
+    if any(error["loc"] == ("body",) for error in invalid) and not _is_json(request):
         sent = request.headers.get("content-type", "none")
         return error_response(UnsupportedMediaType(f"the body must be application/json, not {printable_text(sent)}"))
-    if any(error["loc"][0] == "path" and str(error["type"]).startswith("int_") for error in found):
+    if any(error["loc"][0] == "path" and str(error["type"]).startswith("int_") for error in invalid):
         # A text that is no number is the id of nothing.
         return problem_response(404, "not_found", f"nothing is at {printable_text(request.url.path)}")
     errors = [
@@ -291,7 +291,7 @@ async def _handle_invalid_request(request: Request, exc: Exception) -> Response:
             "field": field_path(error["loc"]),
             "detail": printable_text(model_message(error, _known_fields(request, error))),
         }
-        for error in found[:_ERRORS_SHOWN]
+        for error in invalid[:_ERRORS_SHOWN]
     ]
     first = errors[0]
     return problem_response(

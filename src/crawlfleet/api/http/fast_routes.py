@@ -29,8 +29,8 @@ class PlainRequest(Request):
     def find_header(self, name: bytes) -> bytes | None:
         """Return a header by its name in lower case. It searches the few headers once, instead of making a mapping of
         them all."""
-        for known, value in self.scope["headers"]:
-            if known == name:
+        for header, value in self.scope["headers"]:
+            if header == name:
                 return bytes(value)
         return None
 
@@ -70,9 +70,9 @@ class PlainRoutes:
         self._patterns = [route for route in routes if "{" in route.path]
 
     def find_route(self, scope: Scope) -> Route | None:
-        found = self._exact.get((scope["method"], scope["path"]))
-        if found is not None:
-            return found
+        exact = self._exact.get((scope["method"], scope["path"]))
+        if exact is not None:
+            return exact
         for route in self._patterns:
             match, more = route.matches(scope)
             if match is Match.FULL:

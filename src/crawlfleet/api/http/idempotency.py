@@ -31,9 +31,9 @@ def make_body_claim(noun: str, principal: Principal, key: str | None, body: Body
     return make_claim(noun, principal, key, body.model_dump(), now)
 
 
-def make_claim(noun: str, principal: Principal, key: str | None, said: Any, now: Instant) -> Claim | None:
+def make_claim(noun: str, principal: Principal, key: str | None, value: Any, now: Instant) -> Claim | None:
     """Return the claim of an idempotency key for any JSON value."""
     if key is None:
         return None
-    digest = blake2b(msgspec.json.encode(said, order="deterministic"), digest_size=16).digest()
+    digest = blake2b(msgspec.json.encode(value, order="deterministic"), digest_size=16).digest()
     return Claim(f"{noun}:{principal.token}", key, digest, now + limits.IDEMPOTENCY_KEEP_MS)

@@ -85,27 +85,27 @@ def _build_document(app: FastAPI, tables: Sequence[RouteTable]) -> dict[str, Any
 
 def _describe_error(status: int) -> dict[str, Any]:
     schema = {"$ref": "#/components/schemas/Problem"}
-    said: dict[str, Any] = {"description": _ABOUT_ERRORS[status], "content": {MEDIA_TYPE: {"schema": schema}}}
+    description: dict[str, Any] = {"description": _ABOUT_ERRORS[status], "content": {MEDIA_TYPE: {"schema": schema}}}
     if status in {429, 503}:
-        said["headers"] = _RETRY_AFTER
+        description["headers"] = _RETRY_AFTER
     if status == HTTPStatus.UNAUTHORIZED:
-        said["headers"] = {"WWW-Authenticate": {"schema": {"type": "string"}}}
-    return said
+        description["headers"] = {"WWW-Authenticate": {"schema": {"type": "string"}}}
+    return description
 
 
-def _add_errors(path: str, method: str, said: dict[str, Any]) -> None:
-    responses = said.setdefault("responses", {})
+def _add_errors(path: str, method: str, operation: dict[str, Any]) -> None:
+    responses = operation.setdefault("responses", {})
     # FastAPI's description of validation errors is not how they are reported here.
     if MEDIA_TYPE not in responses.get("422", {}).get("content", {}):
         responses.pop("422", None)
     statuses = {422, 500, 503}
-    if said.get("security"):
+    if operation.get("security"):
         statuses |= {401, 403, 429}
     if "{" in path:
         statuses.add(404)
     if method != "get":
         statuses |= {404, 409}
-    if "requestBody" in said:
+    if "requestBody" in operation:
         statuses |= {400, 413, 415}
     for status in sorted(statuses):
         responses.setdefault(str(status), {"$ref": f"#/components/responses/Problem{status}"})
@@ -161,7 +161,7 @@ def _swap_structs(kind: Any, twins: dict[type, type]) -> Any:
     if origin is Annotated:
         return Annotated[(_swap_structs(inner[0], twins), *inner[1:])]
     if origin in {Union, types.UnionType}:
-        return functools.reduce(operator.or_, (_swap_structs(one, twins) for one in inner))
+        return functools.reduce(operator.or_, (_swap_structs(part, twins) for part in inner))
     if origin in {list, dict, tuple, set, frozenset}:
-        return origin[tuple(_swap_structs(one, twins) for one in inner)]
+        return origin[tuple(_swap_structs(part, twins) for part in inner)]
     return kind

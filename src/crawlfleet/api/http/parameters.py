@@ -130,14 +130,14 @@ async def find_node_id(reader: NodeReader, text: str, *, field: str = "node") ->
     return named[0]
 
 
-def check_query_names(connection: HTTPConnection, *known: str) -> None:
+def check_query_names(connection: HTTPConnection, *allowed: str) -> None:
     """Refuse an unknown query parameter, for plain routes, so that a misspelt filter does not count as a filter left
     out."""
     for name in connection.query_params:
-        if name not in known:
+        if name not in allowed:
             detail = (
-                unknown_name(name, known, shown="unknown query parameter")
-                if known
+                unknown_name(name, allowed, shown="unknown query parameter")
+                if allowed
                 else ("unknown query parameter; this route takes none")
             )
             raise InvalidInput(detail, field=printable_text(name)[: limits.NAME_CHARS])

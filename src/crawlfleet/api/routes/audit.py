@@ -49,8 +49,8 @@ async def list_audit_entries(
 ) -> Response:
     """Newest first."""
     entries = await services.audit.list_entries(limit, before)
-    following = entries[-1].id if len(entries) == limit else None
-    return json_response(AuditPage([_audit_view(entry) for entry in entries], following))
+    next_before = entries[-1].id if len(entries) == limit else None
+    return json_response(AuditPage([_audit_view(entry) for entry in entries], next_before))
 
 
 def _audit_view(entry: AuditEntry) -> AuditView:

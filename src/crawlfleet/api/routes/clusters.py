@@ -233,27 +233,27 @@ async def list_config_versions(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """Every version there was, newest first, with who made it."""
-    found = await services.configure.list_versions(cluster, limit)
-    return json_response(ConfigHistory([ConfigView(*_config_fields(one)) for one in found]))
+    configs = await services.configure.list_versions(cluster, limit)
+    return json_response(ConfigHistory([ConfigView(*_config_fields(config)) for config in configs]))
 
 
 async def _find_report(services: Services, cluster: str) -> ClusterReport:
-    found = await services.clusters.list_reports(only=cluster)
-    if not found:
+    reports = await services.clusters.list_reports(only=cluster)
+    if not reports:
         raise NotFound(f"no cluster {printable_text(cluster)!r}")
-    return found[0]
+    return reports[0]
 
 
-async def _config_response(services: Services, found: ClusterConfig) -> Response:
-    effective = await services.configure.load_effective_config(found.cluster)
-    name, version, values, by, at = _config_fields(found)
-    view = FullConfigView(name, version, values, effective.settings.as_values(), by, at)
+async def _config_response(services: Services, config: ClusterConfig) -> Response:
+    effective = await services.configure.load_effective_config(config.cluster)
+    name, version, values, changed_by, changed_at = _config_fields(config)
+    view = FullConfigView(name, version, values, effective.settings.as_values(), changed_by, changed_at)
     return json_response(view, headers={"ETag": f'"{version}"'})
 
 
-def _config_fields(found: ClusterConfig) -> tuple[str, int, Mapping[str, Any], str | None, str | None]:
-    at = None if found.changed_at is None else to_text(found.changed_at)
-    return found.cluster, found.version, found.values, found.changed_by or None, at
+def _config_fields(config: ClusterConfig) -> tuple[str, int, Mapping[str, Any], str | None, str | None]:
+    changed_at = None if config.changed_at is None else to_text(config.changed_at)
+    return config.cluster, config.version, config.values, config.changed_by or None, changed_at
 
 
 def _parse_version(if_match: str) -> int | None:
@@ -267,22 +267,22 @@ def _parse_version(if_match: str) -> int | None:
 
 
 def _cluster_view(report: ClusterReport) -> ClusterView:
-    said = report.cluster
+    cluster = report.cluster
     by_status = {status.word: count for status, count in report.by_status.items()}
     return ClusterView(
-        said.name,
-        said.status.word,
-        said.description,
-        said.project,
+        cluster.name,
+        cluster.status.word,
+        cluster.description,
+        cluster.project,
         report.health.word,
         by_status,
         len(report.nodes),
         SlotsView(report.slots, report.running),
-        said.name,
-        said.project,
+        cluster.name,
+        cluster.project,
         report.configuration,
-        instant_text(said.created_at),
-        instant_text(said.changed_at),
+        instant_text(cluster.created_at),
+        instant_text(cluster.changed_at),
     )
 
 

@@ -49,12 +49,12 @@ class CookieJarsView(msgspec.Struct, frozen=True):
 async def list_cookie_jars(
     services: TheServices, project_id: ProjectQuery = None, _: Principal = allow(Role.VIEWER)
 ) -> Response:
-    found = await services.cookie_jars.list_jars(project_id)
+    jars = await services.cookie_jars.list_jars(project_id)
     return json_response(
         CookieJarsView(
             [
                 CookieJarView(jar.project, jar.name, jar.cookies, list(jar.hosts), to_text(jar.changed_at))
-                for jar in found
+                for jar in jars
             ]
         )
     )

@@ -89,7 +89,7 @@ async def _event_filter(
     node: Annotated[str | None, Query(description="Of this node only: its id or device id.")] = None,
 ) -> EventFilter:
     for word in kind or ():
-        if not any(known.startswith(word) for known in Kind):
+        if not any(existing.startswith(word) for existing in Kind):
             raise InvalidInput(f"no kind of event begins so; there are {', '.join(Kind)}", field="kind")
     return EventFilter(
         tuple(kind or ()),
@@ -133,11 +133,11 @@ async def _read_page(feed: EventFeed, after: int, limit: int, wanted: EventFilte
     shown: list[EventView] = []
     left = LOOKED_AT_MOST
     while len(shown) < limit and left > 0:
-        found = await feed.list_events(after, min(left, limit if wanted == EventFilter() else BATCH))
-        if not found:
+        events = await feed.list_events(after, min(left, limit if wanted == EventFilter() else BATCH))
+        if not events:
             break
-        left -= len(found)
-        for event in found:
+        left -= len(events)
+        for event in events:
             after = event.number
             if wanted.matches_event(event):
                 shown.append(event_view(event))
@@ -155,20 +155,20 @@ async def _stream_events(
     pause_s = HEARTBEAT_S if heartbeats is None else READ_S
     while not is_stopping(request):
         try:
-            found: Sequence[Event] = await feed.list_events(number)
+            events: Sequence[Event] = await feed.list_events(number)
             if heartbeats is not None:
                 beats, seen = await heartbeats.newer_heartbeats(seen)
-                if told := b"".join(_encode_event(event) for event in beats if wanted.matches_event(event)):
-                    yield told
+                if lines := b"".join(_encode_event(event) for event in beats if wanted.matches_event(event)):
+                    yield lines
         except Unavailable:
             # The stream ends; whoever listens comes again, after the last number it has seen.
             return
-        if found:
-            if found[0].number > number + 1:
-                yield f": events {number + 1} to {found[0].number - 1} are no longer kept\n\n".encode()
-            number = found[-1].number
-            if told := b"".join(_encode_event(event) for event in found if wanted.matches_event(event)):
-                yield told
+        if events:
+            if events[0].number > number + 1:
+                yield f": events {number + 1} to {events[0].number - 1} are no longer kept\n\n".encode()
+            number = events[-1].number
+            if lines := b"".join(_encode_event(event) for event in events if wanted.matches_event(event)):
+                yield lines
         elif not await feed.wait_for_event(number, pause_s) and not is_stopping(request):
             quiet_s += pause_s
             if quiet_s >= HEARTBEAT_S:

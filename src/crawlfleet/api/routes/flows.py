@@ -95,11 +95,11 @@ async def submit_flow(
 ) -> Response:
     """Store a whole graph of tasks, or nothing of it. Steps that wait for nobody are ready at once."""
     # Read first: what cannot be kept cannot be hashed either.
-    asked = {name: _parse_step(name, step) for name, step in body.steps.items()}
+    steps = {name: _parse_step(name, step) for name, step in body.steps.items()}
     claim = make_body_claim("flows", principal, idempotency_key, body, services.clock.now())
-    added = await services.flows.submit_flow(body.name, body.project_id, asked, claim)
+    added = await services.flows.submit_flow(body.name, body.project_id, steps, claim)
     if not added.is_replay:
-        await write_audit_entry(request, principal, "flow.submit", group_text(added.id), {"steps": len(asked)})
+        await write_audit_entry(request, principal, "flow.submit", group_text(added.id), {"steps": len(steps)})
     view = flow_detail(await services.flows.get_flow(added.id))
     headers = {"Location": f"{PREFIX}/flows/{view.id}"} | ({"Idempotency-Replayed": "true"} if added.is_replay else {})
     return json_response(view, 201, headers)
@@ -113,9 +113,9 @@ async def list_flows(
     project_id: Annotated[Name | None, Query()] = None,
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
-    found = await services.flows.list_flows(limit, parse_cursor(cursor, "group"), project_id)
-    next_cursor = group_text(found[-1].group.id) if len(found) == limit else None
-    return json_response(FlowPageView([flow_view(flow) for flow in found], next_cursor))
+    flows = await services.flows.list_flows(limit, parse_cursor(cursor, "group"), project_id)
+    next_cursor = group_text(flows[-1].group.id) if len(flows) == limit else None
+    return json_response(FlowPageView([flow_view(flow) for flow in flows], next_cursor))
 
 
 @routes.get("/flows/{flow_id}", FlowDetail, name="show")

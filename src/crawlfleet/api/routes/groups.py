@@ -94,19 +94,19 @@ async def create_group(request: PlainRequest) -> Response:
     check_media_type(request, JSON)
     raw = await request.body()
     services = get_services(request)
-    bodies, wanted = _read_group(raw, services.spread_crawl, most=request.limit)
+    bodies, wanted = _read_group(raw, services.spread_crawl, max_bytes=request.limit)
     scope = f"project:{wanted.project}" if wanted.project else f"token:{principal.token}"
     answer = await services.groups.create_group(wanted, bodies, scope=scope, key=read_idempotency_key(request))
     if answer.group is None:
         return _refused_response(answer, is_split=wanted.kind is not GroupKind.GROUP)
     if not answer.is_replay:
-        said = {"name": wanted.name, "tasks": len(bodies)}
-        await write_audit_entry(request, principal, "group.create", group_text(answer.group), said)
+        details = {"name": wanted.name, "tasks": len(bodies)}
+        await write_audit_entry(request, principal, "group.create", group_text(answer.group), details)
     view = group_view(await services.groups.get_progress(answer.group))
     return json_response(view, 201, {"Location": f"{PREFIX}/groups/{view.id}", **replay_headers(answer)})
 
 
-def _read_group(raw: bytes, spreading: SpreadCrawl, *, most: int) -> tuple[Bodies, GroupRequest]:
+def _read_group(raw: bytes, spreading: SpreadCrawl, *, max_bytes: int) -> tuple[Bodies, GroupRequest]:
     try:
         frame = _frame(raw)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
@@ -116,9 +116,9 @@ def _read_group(raw: bytes, spreading: SpreadCrawl, *, most: int) -> tuple[Bodie
             raise InvalidInput(complaint, field=field)
     wanted = GroupRequest(frame.project_id or "", frame.name, frame.is_closed)
     if frame.crawl is not None:
-        return _spread_crawl(frame, spreading, frame.crawl, wanted, most)
+        return _spread_crawl(frame, spreading, frame.crawl, wanted, max_bytes)
     if frame.task is not _UNSET or frame.shard is not None:
-        return _split_task(frame, wanted, most)
+        return _split_task(frame, wanted, max_bytes)
     bodies = _read_tasks(raw, frame)
     if frame.is_closed and not bodies:
         raise InvalidInput("a closed group without tasks could never have any", field="is_closed")
@@ -134,30 +134,30 @@ def _read_tasks(raw: bytes, frame: GroupFrame) -> Bodies:
         raise unreadable_body_error(raw, exc, "tasks") from exc
 
 
-def _split_task(frame: GroupFrame, wanted: GroupRequest, most: int) -> tuple[Bodies, GroupRequest]:
+def _split_task(frame: GroupFrame, wanted: GroupRequest, max_bytes: int) -> tuple[Bodies, GroupRequest]:
     if frame.tasks is not _UNSET:
         raise InvalidInput("give either tasks, or a task with shard", field="tasks")
     if isinstance(frame.task, msgspec.UnsetType):
         raise InvalidInput("which task is to be split?", field="task")
     if frame.shard is None:
         raise InvalidInput("how is the task to be split? Give over, and size or count", field="shard")
-    bodies, spec = split_task(_read_template(frame.task, most), frame.shard)
+    bodies, spec = split_task(_read_template(frame.task, max_bytes), frame.shard)
     return bodies, GroupRequest(wanted.project, wanted.name, True, spec)
 
 
 def _spread_crawl(
-    frame: GroupFrame, spreading: SpreadCrawl, crawl: CrawlBody, wanted: GroupRequest, most: int
+    frame: GroupFrame, spreading: SpreadCrawl, crawl: CrawlBody, wanted: GroupRequest, max_bytes: int
 ) -> tuple[Bodies, GroupRequest]:
     if frame.tasks is not _UNSET or frame.shard is not None:
         raise InvalidInput("give either tasks, or a task with shard, or a task with crawl", field="crawl")
     if isinstance(frame.task, msgspec.UnsetType):
         raise InvalidInput("which crawl is to run over many nodes?", field="task")
-    members, new = spreading.spread_task(_read_template(frame.task, most), crawl)
+    members, new = spreading.spread_task(_read_template(frame.task, max_bytes), crawl)
     return list(members), GroupRequest(wanted.project, wanted.name, True, crawl=new)
 
 
-def _read_template(raw: msgspec.Raw, most: int) -> TaskBody:
-    template = read_task(raw, max_bytes=most)
+def _read_template(raw: msgspec.Raw, max_bytes: int) -> TaskBody:
+    template = read_task(raw, max_bytes=max_bytes)
     if isinstance(template, Refusal):
         raise InvalidInput(template.detail, field=f"task.{template.field}" if template.field else "task")
     return template
@@ -165,9 +165,9 @@ def _read_template(raw: msgspec.Raw, most: int) -> TaskBody:
 
 def _refused_response(answer: SubmissionAnswer, *, is_split: bool) -> Response:
     """Nothing was stored; the task, or the shard, that is to blame is named."""
-    at, first = next(
-        (at, item)
-        for at, item in enumerate(answer.items)
+    index, first = next(
+        (index, item)
+        for index, item in enumerate(answer.items)
         if isinstance(item, Refusal) and item.code is not Code.BATCH_REFUSED
     )
     if first.code is Code.IDEMPOTENCY_MISMATCH:
@@ -175,7 +175,7 @@ def _refused_response(answer: SubmissionAnswer, *, is_split: bool) -> Response:
     if not is_split:
         return batch_refusal_response(answer.items, [item_view(item) for item in answer.items])
     field = f"task.{first.field}" if first.field else "task"
-    return problem_response(422, str(first.code), f"nothing was stored: member {at}: {first.detail}", field=field)
+    return problem_response(422, str(first.code), f"nothing was stored: member {index}: {first.detail}", field=field)
 
 
 @routes.get("/groups", ResponseSpec(GroupPageView, "Newest first."))
@@ -188,9 +188,9 @@ async def list_groups(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     wanted = None if kind is None else GroupKind.of_word(kind)
-    found = await services.groups.list_groups(limit, parse_cursor(cursor, "group"), project_id, wanted)
-    next_cursor = group_text(found[-1].group.id) if len(found) == limit else None
-    return json_response(GroupPageView([group_view(one) for one in found], next_cursor))
+    groups = await services.groups.list_groups(limit, parse_cursor(cursor, "group"), project_id, wanted)
+    next_cursor = group_text(groups[-1].group.id) if len(groups) == limit else None
+    return json_response(GroupPageView([group_view(group) for group in groups], next_cursor))
 
 
 @routes.get("/groups/{group_id}", GroupView, name="show")
@@ -227,7 +227,7 @@ async def cancel_group(
     after = parse_cursor(cursor) or 0
     await services.groups.get_plain_group(group)
     await services.groups.close_group(group)
-    view = await _change_members(lambda at: services.groups.cancel_members(group, at), after)
+    view = await _change_members(lambda start: services.groups.cancel_members(group, start), after)
     return await _audited_response(request, principal, "group.cancel", group, view)
 
 
@@ -248,7 +248,7 @@ async def retry_group(
     after = parse_cursor(cursor) or 0
     await services.groups.get_plain_group(group)
     statuses = [TaskStatus.of_word(word) for word in dict.fromkeys(status or ("failed", "timeout"))]
-    view = await _change_members(lambda at: services.groups.retry_members(group, statuses, at), after)
+    view = await _change_members(lambda start: services.groups.retry_members(group, statuses, start), after)
     return await _audited_response(request, principal, "group.retry", group, view)
 
 
@@ -278,12 +278,12 @@ async def _remove_members(services: Services, group: GroupId) -> bool:
 
 async def _change_members(change: Change, start: TaskId) -> BulkView:
     tally, after, seen = Tally(), start, 0
-    following: TaskId | None = start
-    while following is not None and seen < MOST:
-        applied, following = await change(after)
+    next_start: TaskId | None = start
+    while next_start is not None and seen < MOST:
+        applied, next_start = await change(after)
         tally.add_changes(applied)
-        after, seen = following or after, seen + PAGE
-    return tally.bulk_view(following)
+        after, seen = next_start or after, seen + PAGE
+    return tally.bulk_view(next_start)
 
 
 async def _audited_response(

@@ -51,7 +51,7 @@ def _dead_loops(services: Services) -> list[str]:
     # A task that has ended is not among them any more: asking the event loop itself leaves nothing to believe.
     running = {task.get_name() for task in asyncio.all_tasks() if not task.done()}
     return [
-        f"the loop {one.name} does not run" for one in services.loops if f"{services.name}:{one.name}" not in running
+        f"the loop {loop.name} does not run" for loop in services.loops if f"{services.name}:{loop.name}" not in running
     ]
 
 
@@ -63,7 +63,7 @@ async def _store_complaints(services: Services) -> list[str]:
         log.warning("not_ready", error=repr(exc))
         return ["the store does not answer"]
     # A full disk still answers queries.
-    if refused := sorted({one.trouble for one in services.loops if one.trouble is not None}):
+    if refused := sorted({loop.trouble for loop in services.loops if loop.trouble is not None}):
         return refused
     return [] if row.holder else ["no master leads yet"]
 
@@ -71,5 +71,5 @@ async def _store_complaints(services: Services) -> list[str]:
 def _health_response(complaints: list[str], *troubles: str | None) -> Response:
     if complaints:
         return json_response(HealthView("unavailable", complaints), 503, {"Retry-After": "1"})
-    told = [trouble for trouble in troubles if trouble is not None]
-    return json_response(HealthView("degraded" if told else "ok", told))
+    reasons = [trouble for trouble in troubles if trouble is not None]
+    return json_response(HealthView("degraded" if reasons else "ok", reasons))

@@ -125,9 +125,9 @@ async def list_hosts(
 ) -> Response:
     """Hosts that were asked for something, or have a budget of their own."""
     where = HostFilter(q.lower() if q else None, backing_off, is_set)
-    found = await services.hosts.list_hosts(where, limit, cursor)
-    next_cursor = found[-1].host.name if len(found) == limit else None
-    return json_response(HostPage([_host_view(report) for report in found], next_cursor))
+    reports = await services.hosts.list_hosts(where, limit, cursor)
+    next_cursor = reports[-1].host.name if len(reports) == limit else None
+    return json_response(HostPage([_host_view(report) for report in reports], next_cursor))
 
 
 @routes.get("/hosts/{host}", HostDetail, name="show")
@@ -161,8 +161,8 @@ async def put_host(
     principal: Principal = allow(Role.OPERATOR),
 ) -> Response:
     """Set its budget, over all nodes. What is left out has its default."""
-    said = HostLimits(body.rate, body.concurrency, body.delay_s)
-    report = await services.hosts.set_budget(host, said, principal)
+    host_limits = HostLimits(body.rate, body.concurrency, body.delay_s)
+    report = await services.hosts.set_budget(host, host_limits, principal)
     await write_audit_entry(request, principal, "host.put", report.host.name, body.model_dump())
     return json_response(_host_detail(report))
 

@@ -124,12 +124,12 @@ async def list_nodes(
     """Every node that was not removed, by name."""
     if cluster is not None:
         require_cluster(cluster, await services.node_reader.list_clusters())
-    found = [
+    nodes = [
         node
         for node in await services.node_reader.list_nodes()
         if cluster in (None, node.description.cluster) and status in (None, node.status.word)
     ]
-    return json_response(NodeList(await _node_views(services, found)))
+    return json_response(NodeList(await _node_views(services, nodes)))
 
 
 @routes.get("/nodes/{node_id}", NodeView, name="show")

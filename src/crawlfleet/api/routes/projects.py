@@ -110,9 +110,11 @@ class ProjectPage(msgspec.Struct, frozen=True):
 async def list_projects(
     services: TheServices, limit: Limit = DEFAULT_PAGE_RECORDS, cursor: Cursor = None, _: Principal = allow(Role.VIEWER)
 ) -> Response:
-    found = [one for one in await services.projects.list_reports() if cursor is None or one.project.name > cursor]
-    page = [_project_view(one) for one in found[:limit]]
-    return json_response(ProjectPage(page, page[-1].name if len(found) > limit else None))
+    reports = [
+        report for report in await services.projects.list_reports() if cursor is None or report.project.name > cursor
+    ]
+    page = [_project_view(report) for report in reports[:limit]]
+    return json_response(ProjectPage(page, page[-1].name if len(reports) > limit else None))
 
 
 @routes.get("/projects/{name:path}", ProjectView, name="show")
@@ -169,8 +171,8 @@ def _project_view(report: ProjectReport) -> ProjectView:
         _day_quota_view(limits.pages_per_day, today.pages, renews_at),
         _day_quota_view(limits.bytes_per_day, today.bytes, renews_at),
     )
-    at = None if project.changed_at is None else to_text(project.changed_at)
-    return ProjectView(project.name, project.weight, project.on_full.word, quotas, project.version, at)
+    changed_at = None if project.changed_at is None else to_text(project.changed_at)
+    return ProjectView(project.name, project.weight, project.on_full.word, quotas, project.version, changed_at)
 
 
 def _quota_view(limit: float | None, used: float) -> QuotaView:

@@ -68,8 +68,8 @@ async def create_schedule(
     principal: Principal = allow(Role.OPERATOR),
 ) -> Response:
     """Its task is checked now as if it were submitted; what is wrong with it is named `task.…`."""
-    body, said = await _read_body(request, wire.ScheduleBody)
-    claim = make_claim("schedules", principal, idempotency_key, said, services.clock.now())
+    body, sent_fields = await _read_body(request, wire.ScheduleBody)
+    claim = make_claim("schedules", principal, idempotency_key, sent_fields, services.clock.now())
     try:
         answer = await services.schedules.create_schedule(body, by=principal.name, claim=claim)
     except Refused as exc:
@@ -96,9 +96,9 @@ async def list_schedules(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     where = ScheduleFilter(project_id, task_type, is_paused)
-    found = await services.schedules.list_schedules(where, limit, parse_cursor(cursor, "schedule"))
-    next_cursor = schedule_text(found[-1].id) if found.has_more else None
-    return json_response(SchedulePageView([schedule_view(one) for one in found], next_cursor))
+    schedules = await services.schedules.list_schedules(where, limit, parse_cursor(cursor, "schedule"))
+    next_cursor = schedule_text(schedules[-1].id) if schedules.has_more else None
+    return json_response(SchedulePageView([schedule_view(schedule) for schedule in schedules], next_cursor))
 
 
 @routes.get("/schedules/{schedule_id}", ScheduleView, name="show")
@@ -159,8 +159,8 @@ async def run_schedule(
 ) -> Response:
     """A task now, outside of its ticks, paused or not. While another one of it goes on, `overlap` says what happens:
     `skip` and `queue` refuse it (409), `cancel_previous` cancels that one."""
-    said = [schedule_text(schedule), force]
-    claim = make_claim("schedule runs", principal, idempotency_key, said, services.clock.now())
+    claimed_value = [schedule_text(schedule), force]
+    claim = make_claim("schedule runs", principal, idempotency_key, claimed_value, services.clock.now())
     try:
         answer = await services.schedules.run_schedule(schedule, is_forced=force, claim=claim)
     except Refused as exc:

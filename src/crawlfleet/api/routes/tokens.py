@@ -130,8 +130,8 @@ async def rotate_token(
 
 def parse_span_ms(text: str, *, field: str) -> int:
     """`90s`, `15m`, `24h`, `7d`, `2w`."""
-    found = _SPAN.fullmatch(text)
-    seconds = int(found[1]) * _UNIT_S[found[2]] if found and text.isascii() else 0
+    match = _SPAN.fullmatch(text)
+    seconds = int(match[1]) * _UNIT_S[match[2]] if match and text.isascii() else 0
     if not 0 < seconds <= _LONGEST_S:
         raise InvalidInput("a number with s, m, h, d or w, such as 24h; at most ten years", field=field)
     return seconds * 1000

@@ -225,7 +225,7 @@ def group_view(progress: Progress) -> GroupView:
         None if finished_at is None else to_text(finished_at),
         progress_view(progress),
         progress.shards,
-        [GroupFailure(task_text(one.task), one.status.word, one.message) for one in progress.failures],  # type: ignore[arg-type]
+        [GroupFailure(task_text(failure.task), failure.status.word, failure.message) for failure in progress.failures],  # type: ignore[arg-type]
         None if progress.crawl is None else crawl_view(progress.crawl, progress.read_at),
     )
 
@@ -283,15 +283,15 @@ def crawl_result(crawl: CrawlState, now: Instant, items: list[msgspec.Raw], summ
         dict(summary.errors),
         dict(summary.failures),
         dict(summary.links_left_out),
-        {path: dict(one) for path, one in summary.fields.items()},
+        {path: dict(counts_by_name) for path, counts_by_name in summary.fields.items()},
     )
     is_cut = len(items) < counts.items
     return CrawlResult(counts.pages > 0, {"items": items}, counts.items, is_cut, metrics, to_text(until), summary.notes)
 
 
 def _changes_view(counts: CrawlCounts) -> CrawlChanges | None:
-    told = (counts.pages_new, counts.pages_changed, counts.pages_unchanged, counts.pages_gone)
-    return CrawlChanges(*told) if any(told) else None
+    page_counts = (counts.pages_new, counts.pages_changed, counts.pages_unchanged, counts.pages_gone)
+    return CrawlChanges(*page_counts) if any(page_counts) else None
 
 
 def counts_text(counts: GroupCounts) -> str:

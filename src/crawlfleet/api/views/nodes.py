@@ -159,7 +159,7 @@ class NodeRegistration(Body):
     def to_description(self, seen_from: str = "") -> NodeDescription:
         # Whoever names neither work nor room for it has no agent: it beats and pulls.
         is_pull_only = self.interval_s is not None or (not self.task_types and self.slots is None)
-        said = NodeDescription(
+        description = NodeDescription(
             name=self.name,
             description=self.description,
             cluster=self.cluster,
@@ -178,9 +178,9 @@ class NodeRegistration(Body):
             egress=self.egress_address or seen_from,
         )
         if not is_pull_only:
-            return said
+            return description
         lease_ms = LEASE_UNSET_MS if self.interval_s is None else ms(LEASE_INTERVALS * self.interval_s)
-        return replace(said, lease_ms=lease_ms)
+        return replace(description, lease_ms=lease_ms)
 
 
 class HeartbeatResources(Body):
@@ -324,43 +324,43 @@ class HeartbeatHistory(msgspec.Struct, frozen=True):
 
 def node_view(report: NodeReport) -> NodeView:
     node = report.node
-    said = node.description
+    description = node.description
     # Of a node that nothing is heard of, nothing is known.
     health, details = (node.health, node.health_details) if node.is_session_open else (Health.UNKNOWN, {})
     heard_at, judged_at = instant_text(node.renewed_at), instant_text(node.health_at)
     return NodeView(
         id=node_text(node.id),
-        name=said.name,
+        name=description.name,
         status=node.status.word,
         health=health.word,
         health_details=details,
         health_at=judged_at,
-        cluster=said.cluster,
-        node_type=said.node_type,
-        region=said.region,
-        weight=said.weight,
+        cluster=description.cluster,
+        node_type=description.node_type,
+        region=description.region,
+        weight=description.weight,
         slots=report.slots,
-        slots_declared=said.slots,
+        slots_declared=description.slots,
         slots_set=node.slots_wanted,
         slots_mode=SLOTS_BY_LOAD if report.follows_load else "fixed",
         running=report.running,
         measurement=measurement_view(report.measurement or node.measurement),
-        description=said.description,
-        ip_address=said.ip_address,
-        port=said.port,
-        device_id=said.device_id,
-        task_types=said.task_types,
-        capabilities=dict(said.capabilities),
-        resources=dict(said.resources),
-        is_pull_only=said.is_pull_only,
+        description=description.description,
+        ip_address=description.ip_address,
+        port=description.port,
+        device_id=description.device_id,
+        task_types=description.task_types,
+        capabilities=dict(description.capabilities),
+        resources=dict(description.resources),
+        is_pull_only=description.is_pull_only,
         is_connected=node.is_session_open,
-        lease_s=said.lease_ms / 1000,
+        lease_s=description.lease_ms / 1000,
         last_seen_at=heard_at,
         drain_by=instant_text(node.drain_by),
         created_at=to_text(node.created_at),
-        machine_id=said.machine,
-        egress_address=said.address,
-        cluster_id=said.cluster,
+        machine_id=description.machine,
+        egress_address=description.address,
+        cluster_id=description.cluster,
         health_status=health.word,
         health_timestamp=judged_at,
         last_heartbeat=heard_at,
@@ -373,18 +373,18 @@ def history_view(node: Node, samples: Sequence[HeartbeatSample]) -> HeartbeatHis
     return HeartbeatHistory(node_text(node.id), [HeartbeatView(at, view) for at, view in views if view is not None])
 
 
-def measurement_view(found: Measurement | None) -> MeasurementView | None:
-    if found is None:
+def measurement_view(measurement: Measurement | None) -> MeasurementView | None:
+    if measurement is None:
         return None
     return MeasurementView(
-        found.cpu,
-        found.memory,
-        found.disk,
-        found.load,
-        found.network_in_bps,
-        found.network_out_bps,
-        found.gpu,
-        found.running,
-        found.error_rate,
-        found.start_latency_s,
+        measurement.cpu,
+        measurement.memory,
+        measurement.disk,
+        measurement.load,
+        measurement.network_in_bps,
+        measurement.network_out_bps,
+        measurement.gpu,
+        measurement.running,
+        measurement.error_rate,
+        measurement.start_latency_s,
     )

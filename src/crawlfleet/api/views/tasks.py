@@ -282,10 +282,10 @@ def with_result(view: TaskView, result: bytes | None) -> TaskView:
 
 
 def _result_json(record: TaskRecord, executions: Sequence[ExecutionRecord]) -> ResultView | None:
-    for one in executions:
-        if one.id == record.execution and one.status is ExecutionStatus.COMPLETED:
-            return _in_shape(one.result) or ResultView(
-                True, _raw_json(one.result), _raw_json(one.metrics), instant_text(one.ended_at)
+    for execution in executions:
+        if execution.id == record.execution and execution.status is ExecutionStatus.COMPLETED:
+            return _in_shape(execution.result) or ResultView(
+                True, _raw_json(execution.result), _raw_json(execution.metrics), instant_text(execution.ended_at)
             )
     return None
 
@@ -301,27 +301,31 @@ def _in_shape(result: bytes | None) -> ResultView | None:
 def _last_error(record: TaskRecord, executions: Sequence[ExecutionRecord]) -> ErrorView | None:
     if record.status is TaskStatus.COMPLETED:
         return None
-    failures = [one.failure for one in executions if one.round == record.round and one.failure is not None]
+    failures = [
+        execution.failure
+        for execution in executions
+        if execution.round == record.round and execution.failure is not None
+    ]
     return error_view(failures[-1]) if failures else None
 
 
-def execution_view(one: ExecutionRecord, live_status: TaskStatus, progress: bytes | None = None) -> ExecutionView:
-    status = live_status.word if one.status is None else one.status.word
+def execution_view(execution: ExecutionRecord, live_status: TaskStatus, progress: bytes | None = None) -> ExecutionView:
+    status = live_status.word if execution.status is None else execution.status.word
     return ExecutionView(
-        execution_text(one.id),
-        task_text(one.task),
-        node_text(one.node),
+        execution_text(execution.id),
+        task_text(execution.task),
+        node_text(execution.node),
         status,
-        instant_text(one.started_at),
-        instant_text(one.ended_at),
-        _raw_json(one.metrics),
-        to_text(one.assigned_at),
-        one.round,
-        one.retry,
-        one.retry,
-        one.session,
-        _raw_json(one.result),
-        error_view(one.failure),
+        instant_text(execution.started_at),
+        instant_text(execution.ended_at),
+        _raw_json(execution.metrics),
+        to_text(execution.assigned_at),
+        execution.round,
+        execution.retry,
+        execution.retry,
+        execution.session,
+        _raw_json(execution.result),
+        error_view(execution.failure),
         _raw_json(progress),
     )
 

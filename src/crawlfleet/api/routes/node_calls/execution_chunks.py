@@ -75,10 +75,10 @@ async def get_earlier_notes(request: PlainRequest) -> Response:
     services = get_services(request)
     await services.collect.check_live(principal.node, task, execution)
     if of == OWN or of.startswith("group-"):
-        found = await services.page_notes.read_crawl(task, of, number)
+        notes = await services.page_notes.read_crawl(task, of, number)
     else:
-        found = await services.page_notes.read_task(task, ids.parse(of, "task", field="of"), number)
-    return Response(b"%d\n%s" % (found.parts, found.lines), media_type="text/plain")
+        notes = await services.page_notes.read_task(task, ids.parse(of, "task", field="of"), number)
+    return Response(b"%d\n%s" % (notes.parts, notes.lines), media_type="text/plain")
 
 
 @routes.plain(

@@ -67,6 +67,6 @@ async def exchange_crawl(request: PlainRequest) -> Response:
 
 
 def _parse_chunk_range(text: str, kind: str) -> tuple[int, int]:
-    if (found := _RANGE.fullmatch(text)) is None:
+    if (bounds := _RANGE.fullmatch(text)) is None:
         raise InvalidInput(f"from-to, of chunks of {kind}", field=kind)
-    return int(found[1]), int(found[2])
+    return int(bounds[1]), int(bounds[2])

@@ -74,8 +74,10 @@ async def put_products(request: PlainRequest) -> Response:
 )
 async def list_unseen_products(request: PlainRequest) -> Response:
     speaker, up = await read_call(request, _UNSEEN)
-    found = await get_services(request).products.list_unseen(speaker, up)
-    return json_response(UnseenDown([UnseenBody(one.key, one.product.id, one.product.url) for one in found]))
+    records = await get_services(request).products.list_unseen(speaker, up)
+    return json_response(
+        UnseenDown([UnseenBody(record.key, record.product.id, record.product.url) for record in records])
+    )
 
 
 @routes.plain(
@@ -91,8 +93,8 @@ async def list_unseen_products(request: PlainRequest) -> Response:
 )
 async def report_products(request: PlainRequest) -> Response:
     speaker, up = await read_call(request, _REPORT)
-    counts, found = await get_services(request).products.get_sync_report(speaker, up)
-    return json_response(ReportDown(list(counts), [(one.key, product_body(one.product)) for one in found]))
+    counts, records = await get_services(request).products.get_sync_report(speaker, up)
+    return json_response(ReportDown(list(counts), [(record.key, product_body(record.product)) for record in records]))
 
 
 async def read_call(

@@ -59,10 +59,10 @@ class GroupIncomplete(Conflict):
     def __init__(self, progress: Progress) -> None:
         counts, name = progress.counts, group_text(progress.group.id)
         if progress.crawl is not None:
-            told = f"{name} has read {progress.crawl.counts.pages} pages and is not finished"
+            detail = f"{name} has read {progress.crawl.counts.pages} pages and is not finished"
         else:
-            told = f"{counts.completed} of {progress.expected_members} members of {name} have completed"
-        super().__init__(told)
+            detail = f"{counts.completed} of {progress.expected_members} members of {name} have completed"
+        super().__init__(detail)
         self.extra = {"progress": progress_view(progress)}
 
 
@@ -79,8 +79,8 @@ async def list_group_items(
     start = MergedPlace() if cursor is None else MergedPlace.from_text(cursor, field="cursor")
     progress = await checked_progress(services, group, partial)
     page = await _merged_items(services, progress.group).read_page(start, limit)
-    following = None if page.next is None else page.next.text
-    return json_response(GroupResultPage(page.lines, following, progress.is_complete, progress_view(progress)))
+    next_cursor = None if page.next is None else page.next.text
+    return json_response(GroupResultPage(page.lines, next_cursor, progress.is_complete, progress_view(progress)))
 
 
 @routes.get("/groups/{group_id}/results:download", _LINES, other_responses={409: INCOMPLETE}, name="download")
@@ -127,20 +127,20 @@ async def list_outcomes(
 ) -> Response:
     """What became of each member, with the result of those that completed, in order."""
     await services.groups.get_group(group)
-    at = parse_cursor(cursor) or 0
-    found: list[GroupOutcome] = []
+    after = parse_cursor(cursor) or 0
+    outcomes: list[GroupOutcome] = []
     size = 0
     while True:
-        window = min(_WINDOW, limit - len(found))
-        members = await services.store.list_members(group, at, window)
-        found += map(outcome_view, members)
+        window = min(_WINDOW, limit - len(outcomes))
+        members = await services.store.list_members(group, after, window)
+        outcomes += map(outcome_view, members)
         size += sum(len(member.result or b"") for member in members)
         if len(members) < window:
-            return json_response(GroupOutcomePage(found, None))
-        at = members[-1].task
+            return json_response(GroupOutcomePage(outcomes, None))
+        after = members[-1].task
         # A page of large results is shorter.
-        if len(found) == limit or size >= PAGE_BYTES:
-            return json_response(GroupOutcomePage(found, task_text(at)))
+        if len(outcomes) == limit or size >= PAGE_BYTES:
+            return json_response(GroupOutcomePage(outcomes, task_text(after)))
 
 
 async def checked_progress(services: Services, group: GroupId, partial: bool) -> Progress:
@@ -159,17 +159,17 @@ def part_reader(services: Services, group: Group, kind: ChunkKind = "items") -> 
     """Of a crawl, what its reported chunks left: of an execution that was lost, only what it had reported."""
 
     async def of_crawl(after: int) -> Window:
-        found = await services.store.crawl_parts(group.id, after, _WINDOW, kind)
-        parts = [Part(one.task, one.execution, one.last, one.first, one.number) for one in found]
-        return Window(parts, found[-1].number if len(found) == _WINDOW else None)
+        reported = await services.store.crawl_parts(group.id, after, _WINDOW, kind)
+        parts = [Part(part.task, part.execution, part.last, part.first, part.number) for part in reported]
+        return Window(parts, reported[-1].number if len(reported) == _WINDOW else None)
 
     async def of_members(after: TaskId) -> Window:
         members = await services.store.list_members(group.id, after, _WINDOW, with_results=False)
-        found = [
-            Part(one.task, one.execution, read_manifest(one.metrics).count_chunks(kind))
-            for one in members
-            if one.execution is not None
+        parts = [
+            Part(member.task, member.execution, read_manifest(member.metrics).count_chunks(kind))
+            for member in members
+            if member.execution is not None
         ]
-        return Window(found, members[-1].task if len(members) == _WINDOW else None)
+        return Window(parts, members[-1].task if len(members) == _WINDOW else None)
 
     return of_crawl if group.kind is GroupKind.CRAWL else of_members

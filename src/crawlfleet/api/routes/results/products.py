@@ -116,9 +116,9 @@ async def list_products(
     cursor: Cursor = None,
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
-    found = await services.products.list_products(where, limit, parse_cursor(cursor, "product"))
-    next_cursor = product_text(found[-1].key) if found.has_more else None
-    return json_response(ProductPage([product_view(one) for one in found], next_cursor))
+    records = await services.products.list_products(where, limit, parse_cursor(cursor, "product"))
+    next_cursor = product_text(records[-1].key) if records.has_more else None
+    return json_response(ProductPage([product_view(record) for record in records], next_cursor))
 
 
 @routes.get(
@@ -150,23 +150,23 @@ async def export_products(
 @routes.get("/products/{product_id}", ProductDetail, name="show")
 async def show_product(product: ProductInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """A product, with what has changed."""
-    found, changes = await services.products.get_product(product)
-    return json_response(ProductDetail(product_view(found), [_change_view(one) for one in changes]))
+    record, changes = await services.products.get_product(product)
+    return json_response(ProductDetail(product_view(record), [_change_view(change) for change in changes]))
 
 
 def product_view(record: ProductRecord) -> ProductView:
-    said = record.product
+    fields = record.product
     return ProductView(
         product_text(record.key),
         record.project,
-        said.shop,
-        said.id,
-        said.url,
-        said.title,
-        said.price,
-        said.currency,
-        said.availability,
-        dict(said.attributes),
+        fields.shop,
+        fields.id,
+        fields.url,
+        fields.title,
+        fields.price,
+        fields.currency,
+        fields.availability,
+        dict(fields.attributes),
         to_text(record.first_seen_at),
         to_text(record.changed_at),
         to_text(record.seen_at),
@@ -183,9 +183,9 @@ def _change_view(change: ProductChange) -> ProductChangeView:
 
 async def _product_lines(products: Products, where: ProductFilter) -> AsyncIterator[bytes]:
     after: ProductKey | None = None
-    while found := await products.list_products(where, EXPORT_PAGE, after):
-        yield b"".join(_encode(product_view(one)) + b"\n" for one in found)
-        after = found[-1].key
+    while records := await products.list_products(where, EXPORT_PAGE, after):
+        yield b"".join(_encode(product_view(record)) + b"\n" for record in records)
+        after = records[-1].key
 
 
 async def _csv_rows(table: CsvTable, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

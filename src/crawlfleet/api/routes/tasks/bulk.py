@@ -93,13 +93,13 @@ async def retry_tasks(
     body: Which, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Open the next round of many. A filter without `status` means those that failed or took too long."""
-    usual = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
+    default_statuses = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
     return await _audited_response(
         request,
         principal,
         "tasks.retry",
         body,
-        await _change_tasks(services, body, services.task_changes.retry_tasks, usual),
+        await _change_tasks(services, body, services.task_changes.retry_tasks, default_statuses),
     )
 
 
@@ -138,37 +138,37 @@ async def assign_tasks(
                 applied.after[task] = TaskStatus.ASSIGNED
         return applied
 
-    view = await _change_tasks(services, body, assign_to_node, (TaskStatus.PENDING,), most=ASSIGNED_MOST)
+    view = await _change_tasks(services, body, assign_to_node, (TaskStatus.PENDING,), max_tasks=ASSIGNED_MOST)
     return await _audited_response(request, principal, "tasks.assign", body, view)
 
 
 async def _audited_response(
     request: Request, principal: Principal, action: str, body: Which, view: BulkView
 ) -> Response:
-    said: dict[str, Any] = body.model_dump(exclude_unset=True, exclude={"ids"})
+    details: dict[str, Any] = body.model_dump(exclude_unset=True, exclude={"ids"})
     if body.ids is not None:
-        said["ids"] = len(body.ids)
+        details["ids"] = len(body.ids)
     await write_audit_entry(
-        request, principal, action, "tasks", {**said, "changed": view.changed, "refused": view.refused}
+        request, principal, action, "tasks", {**details, "changed": view.changed, "refused": view.refused}
     )
     return json_response(view)
 
 
 async def _change_tasks(
-    services: Services, body: Which, change: Change, usual: tuple[TaskStatus, ...], *, most: int = MOST
+    services: Services, body: Which, change: Change, default_statuses: tuple[TaskStatus, ...], *, max_tasks: int = MOST
 ) -> BulkView:
     tally = Tally()
     if body.ids is not None:
-        tasks = [ids.parse(text, "task", field=f"ids[{at}]") for at, text in enumerate(body.ids)]
+        tasks = [ids.parse(text, "task", field=f"ids[{index}]") for index, text in enumerate(body.ids)]
         tasks = list(dict.fromkeys(tasks))
         for start in range(0, len(tasks), PAGE):
             tally.add_changes(await change(tasks[start : start + PAGE]))
         return tally.bulk_view(None)
     assert body.filter is not None
     body.filter.require_something("filter")
-    where = await body.filter.resolve_filter(services, usual)
+    where = await body.filter.resolve_filter(services, default_statuses)
     before, seen = parse_cursor(body.cursor), 0
-    while seen < most:
+    while seen < max_tasks:
         page = await services.task_reader.find_tasks(where, PAGE, before, body.filter.q)
         if page.tasks:
             tally.add_changes(await change([record.id for record in page.tasks]))

@@ -72,17 +72,17 @@ async def list_dead_letters(
 
 @routes.get("/dead-letters:groups", ResponseSpec(CausesView, "Most frequent first."), name="groups")
 async def list_causes(services: TheServices, project_id: Project = None, _: Principal = allow(Role.VIEWER)) -> Response:
-    found = await services.dead_letters.list_causes(project_id)
-    return json_response(CausesView([cause_view(group) for group in found]))
+    causes = await services.dead_letters.list_causes(project_id)
+    return json_response(CausesView([cause_view(group) for group in causes]))
 
 
 @routes.get("/dead-letters/{task_id}", DeadLetterDetail, name="show")
 async def show_dead_letter(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """A dead letter with its task and every execution it had."""
     letter = await _get_letter(services, task)
-    record, found = await services.task_reader.get_task(task), await services.task_reader.list_executions(task)
-    views = [execution_view(one, record.status) for one in found]
-    return json_response(DeadLetterDetail(letter_view(letter), task_view(record, found), views))
+    record, executions = await services.task_reader.get_task(task), await services.task_reader.list_executions(task)
+    views = [execution_view(execution, record.status) for execution in executions]
+    return json_response(DeadLetterDetail(letter_view(letter), task_view(record, executions), views))
 
 
 @routes.post("/dead-letters/{task_id}:replay", ChangedView, name="replay")
@@ -109,8 +109,8 @@ async def replay_dead_letters(
         view = BulkView(count, {"pending": count} if count else {}, 0, [], None)
     else:
         view = await _replay_tasks(services, body.ids or [])
-    said = {"cause": body.cause, "changed": view.changed, "refused": view.refused}
-    await write_audit_entry(request, principal, "dead_letters.replay", "dead-letters", said)
+    details = {"cause": body.cause, "changed": view.changed, "refused": view.refused}
+    await write_audit_entry(request, principal, "dead_letters.replay", "dead-letters", details)
     return json_response(view)
 
 
@@ -127,12 +127,12 @@ async def drop_dead_letters(
             before = letters[-1].task
     else:
         tasks = _parse_task_ids(body.ids or [])
-        found = [task for task in tasks if await _find_letter(services, task) is not None]
-        await _drop_tasks(services, found, tally)
-        tally.add_changes(Applied(refused={task: _NO_LETTER for task in tasks if task not in set(found)}))
+        letters_found = [task for task in tasks if await _find_letter(services, task) is not None]
+        await _drop_tasks(services, letters_found, tally)
+        tally.add_changes(Applied(refused={task: _NO_LETTER for task in tasks if task not in set(letters_found)}))
     view = tally.bulk_view(None)
-    said = {"cause": body.cause, "changed": view.changed, "refused": view.refused}
-    await write_audit_entry(request, principal, "dead_letters.drop", "dead-letters", said)
+    details = {"cause": body.cause, "changed": view.changed, "refused": view.refused}
+    await write_audit_entry(request, principal, "dead_letters.drop", "dead-letters", details)
     return json_response(view)
 
 
@@ -156,16 +156,16 @@ async def drop_dead_letter(
 
 async def _replay_tasks(services: Services, texts: list[str]) -> BulkView:
     tasks = _parse_task_ids(texts)
-    found = [task for task in tasks if await _find_letter(services, task) is not None]
+    letters_found = [task for task in tasks if await _find_letter(services, task) is not None]
     tally = Tally()
-    if found:
-        tally.add_changes(await services.dead_letters.replay_letters(found))
-    tally.add_changes(Applied(refused={task: _NO_LETTER for task in tasks if task not in set(found)}))
+    if letters_found:
+        tally.add_changes(await services.dead_letters.replay_letters(letters_found))
+    tally.add_changes(Applied(refused={task: _NO_LETTER for task in tasks if task not in set(letters_found)}))
     return tally.bulk_view(None)
 
 
 def _parse_task_ids(texts: list[str]) -> dict[TaskId, None]:
-    return dict.fromkeys(ids.parse(text, "task", field=f"ids[{at}]") for at, text in enumerate(texts))
+    return dict.fromkeys(ids.parse(text, "task", field=f"ids[{index}]") for index, text in enumerate(texts))
 
 
 async def _require_cause(services: Services, cause: str) -> None:

@@ -164,15 +164,17 @@ async def _submit_tasks(
     services = get_services(request)
     answer = await services.submit.submit_tasks(bodies, is_atomic=is_atomic, scope=scope, key=key)
     if not answer.is_replay:
-        taken = [item.id for item in answer.items if isinstance(item, Accepted)]
-        if taken:
-            services.submit_audit.note_submit(principal, caller_address(request), taken[0], taken[-1], len(taken))
+        accepted = [item.id for item in answer.items if isinstance(item, Accepted)]
+        if accepted:
+            services.submit_audit.note_submit(
+                principal, caller_address(request), accepted[0], accepted[-1], len(accepted)
+            )
     return answer
 
 
 def read_idempotency_key(request: PlainRequest) -> str | None:
-    said = request.find_header(_KEY_HEADER)
-    return None if said is None else said.decode("latin-1")
+    header = request.find_header(_KEY_HEADER)
+    return None if header is None else header.decode("latin-1")
 
 
 def _key_scope(bodies: Sequence[TaskBody | Refusal], principal: Principal) -> str:
@@ -182,15 +184,15 @@ def _key_scope(bodies: Sequence[TaskBody | Refusal], principal: Principal) -> st
     return f"project:{only}" if only else f"token:{principal.token}"
 
 
-def check_media_type(request: PlainRequest, *known: str) -> str:
+def check_media_type(request: PlainRequest, *allowed: str) -> str:
     header = request.find_header(b"content-type")
     if header is None or header == _JSON_HEADER:
         return JSON
     sent = header.decode("latin-1")
     kind = sent.partition(";")[0].strip().lower()
-    if kind not in known:
+    if kind not in allowed:
         raise UnsupportedMediaType(
-            f"the body must be {' or '.join(known)}, not {printable_text(sent)[: limits.NAME_CHARS]}"
+            f"the body must be {' or '.join(allowed)}, not {printable_text(sent)[: limits.NAME_CHARS]}"
         )
     return kind
 
@@ -221,8 +223,8 @@ def _read_lines(raw: bytes, request: PlainRequest) -> tuple[list[TaskBody | Refu
     return [read_task(line) for line in lines], _read_mode(request, "each")
 
 
-def _read_mode(request: PlainRequest, usual: str) -> str:
-    mode = request.query_params.get("mode", usual)
+def _read_mode(request: PlainRequest, default: str) -> str:
+    mode = request.query_params.get("mode", default)
     if mode not in {"atomic", "each"}:
         raise InvalidInput("must be atomic or each", field="mode")
     return mode
@@ -242,11 +244,13 @@ def _refused_field(refusal: Refusal) -> str | None:
 
 def batch_refusal_response(items: Sequence[object], tasks: Sequence[object]) -> Response:
     """Of an atomic batch: nothing was stored, and the list says which task is to blame."""
-    at, first = next(
-        (at, item) for at, item in enumerate(items) if isinstance(item, Refusal) and item.code is not Code.BATCH_REFUSED
+    index, first = next(
+        (index, item)
+        for index, item in enumerate(items)
+        if isinstance(item, Refusal) and item.code is not Code.BATCH_REFUSED
     )
-    field = f"tasks[{at}].{first.field}" if first.field else f"tasks[{at}]"
-    detail = f"nothing was stored: task {at}: {first.detail}"
+    field = f"tasks[{index}].{first.field}" if first.field else f"tasks[{index}]"
+    detail = f"nothing was stored: task {index}: {first.detail}"
     return problem_response(
         422, str(Code.BATCH_REFUSED), detail, field=field, extra={"tasks": msgspec.to_builtins(tasks)}
     )

@@ -64,11 +64,11 @@ async def show_task(request: PlainRequest) -> Response:
 
 
 def _parse_wait_s(request: PlainRequest) -> float:
-    said = request.query_params.get("wait_s")
-    if said is None:
+    text = request.query_params.get("wait_s")
+    if text is None:
         return 0.0
     try:
-        wait_s = float(said)
+        wait_s = float(text)
     except ValueError:
         wait_s = -1.0
     if not 0 <= wait_s <= WAIT_MOST_S:

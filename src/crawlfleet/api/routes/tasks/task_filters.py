@@ -21,7 +21,7 @@ def split_commas(value: Any) -> Any:
         value = [value]
     if not isinstance(value, list):
         return value
-    return [word for one in value for word in (one.split(",") if isinstance(one, str) else [one])]
+    return [word for entry in value for word in (entry.split(",") if isinstance(entry, str) else [entry])]
 
 
 class TaskWhere(Body):
@@ -38,10 +38,10 @@ class TaskWhere(Body):
         None, description="The beginning of a task's id or name, or a part of the host of its URL."
     )
 
-    async def resolve_filter(self, services: Services, usual: tuple[TaskStatus, ...] = ()) -> TaskFilter:
-        """`usual` statuses where none is named. Raises InvalidInput for a node that is not there."""
+    async def resolve_filter(self, services: Services, default_statuses: tuple[TaskStatus, ...] = ()) -> TaskFilter:
+        """`default_statuses` where none is named. Raises InvalidInput for a node that is not there."""
         return TaskFilter(
-            statuses=tuple(TaskStatus.of_word(word) for word in dict.fromkeys(self.status)) or usual,
+            statuses=tuple(TaskStatus.of_word(word) for word in dict.fromkeys(self.status)) or default_statuses,
             project=self.project_id,
             workflow=self.workflow_id,
             task_type=self.type,

@@ -105,12 +105,12 @@ async def list_executions(
 ) -> Response:
     """Every attempt at a task, with its result."""
     record = await services.task_reader.get_task(task)
-    found = await services.task_reader.page_executions(task, limit, parse_cursor(cursor, "exec") or 0)
-    progress = await services.task_reader.get_progress(found)
+    executions = await services.task_reader.page_executions(task, limit, parse_cursor(cursor, "exec") or 0)
+    progress = await services.task_reader.get_progress(executions)
     return json_response(
         ExecutionsView(
-            [execution_view(one, record.status, progress.get(one.id)) for one in found],
-            execution_text(found[-1].id) if found.has_more else None,
+            [execution_view(execution, record.status, progress.get(execution.id)) for execution in executions],
+            execution_text(executions[-1].id) if executions.has_more else None,
         )
     )
 
