@@ -39,10 +39,10 @@ class WebCrawlEngine:
 
     def seeds(self, parameters: Mapping[str, Any], members: int) -> CrawlSeeds:
         # The first call imports it: only a master that receives a crawl over many nodes needs the engine.
-        from crawlfleet.execution.crawl.shared.shared_crawl_seeds import BadCrawl, seeds_of
+        from crawlfleet.execution.crawl.shared.shared_crawl_seeds import BadCrawl, make_crawl_seeds
 
         try:
-            seeds = seeds_of(parameters, members)
+            seeds = make_crawl_seeds(parameters, members)
         except BadCrawl as exc:
             raise InvalidInput(exc.detail, field=exc.field) from exc
         return CrawlSeeds(seeds.limits, seeds.urls, seeds.parameters)
@@ -54,4 +54,4 @@ class WebCrawlEngine:
         return field_counts.never_matched_note(list(paths), pages)
 
     def is_never_matched_note(self, note: str) -> bool:
-        return note.startswith(field_counts.NEVER)
+        return note.startswith(field_counts.NEVER_MATCHED)

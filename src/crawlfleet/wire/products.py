@@ -80,7 +80,7 @@ class ReportDown(msgspec.Struct, array_like=True, frozen=True):
     """Products, each with its key."""
 
 
-_BODY = msgspec.json.Decoder(ProductBody)
+_BODY_DECODER = msgspec.json.Decoder(ProductBody)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -117,7 +117,7 @@ def decode_products(raws: Sequence[msgspec.Raw]) -> list[Product]:
     products = []
     for index, raw in enumerate(raws):
         try:
-            products.append(product_from_body(_BODY.decode(raw)))
+            products.append(product_from_body(_BODY_DECODER.decode(raw)))
         except (ValueError, RecursionError) as exc:
             # The exceptions of the decoder are ValueErrors, too.
             raise ValueError(f"products[{index}]: {exc}") from exc

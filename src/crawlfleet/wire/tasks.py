@@ -106,9 +106,9 @@ _TEXT_FIELDS = (
     "target_region",
 )
 _TEXTS = attrgetter(*_TEXT_FIELDS)
-_BATCH = msgspec.json.Decoder(list[TaskBody])
-_TASK = msgspec.json.Decoder(TaskBody)
-_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
+_BATCH_DECODER = msgspec.json.Decoder(list[TaskBody])
+_TASK_DECODER = msgspec.json.Decoder(TaskBody)
+_RAW_DECODER = msgspec.json.Decoder(list[msgspec.Raw])
 _PATH = re.compile(r" - at `\$\.?(.*?)`$")
 _UNKNOWN_FIELD = re.compile(r"unknown field `(.*?)`")
 _MISSING_FIELD = re.compile(r"missing required field `(.*?)`")
@@ -121,7 +121,7 @@ def read_tasks(body: bytes) -> list[TaskBody | Refusal]:
     """Return the tasks of a JSON array, each read or refused. Raises msgspec.MsgspecError when it is no array at
     all."""
     try:
-        tasks: Sequence[TaskBody | Refusal] = _BATCH.decode(body)
+        tasks: Sequence[TaskBody | Refusal] = _BATCH_DECODER.decode(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         tasks = [read_task(raw) for raw in _decode_array(body)]
     # The whole body is examined once: what it does not contain, no task in it contains.
@@ -132,7 +132,7 @@ def read_tasks(body: bytes) -> list[TaskBody | Refusal]:
 def read_task(raw: bytes | msgspec.Raw, *, max_bytes: int = limits.PARAMETERS_BYTES) -> TaskBody | Refusal:
     """Read one task. `max_bytes` is the limit of its parameters, which differs where they are still to be split."""
     try:
-        return check_task(_TASK.decode(raw), max_bytes=max_bytes)
+        return check_task(_TASK_DECODER.decode(raw), max_bytes=max_bytes)
     except msgspec.ValidationError as exc:
         return refusal_from_error(exc, TaskBody)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
@@ -196,7 +196,7 @@ def refusal_from_error(exc: msgspec.MsgspecError, kind: Any = None) -> Refusal:
 
 def _decode_array(body: bytes) -> Sequence[bytes | msgspec.Raw]:
     try:
-        return _RAWS.decode(body)
+        return _RAW_DECODER.decode(body)
     except msgspec.ValidationError:
         raise
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:

@@ -26,9 +26,9 @@ from crawlfleet.execution.crawl.parse.extract.records import extract_records
 from crawlfleet.execution.crawl.parse.extract.structured import structured_data
 from crawlfleet.scheduling.flows.expressions import BudgetExceeded, EvaluationBudget
 
-PAGE_LINKS_SHOWN = 1_000
+MAX_SHOWN_LINKS = 1_000
 MAX_NEXT_LINKS = 10
-_LOOK_AT_CHARS = 1_000
+_BEGINNING_CHARS = 1_000
 _BEGINNING = re.compile(
     r"(?:<!--[^>]*-->\s*|<\?xml[^>]*>\s*)*<(?:!doctype\s+html|html|head|body|title)\b", re.IGNORECASE
 )
@@ -125,7 +125,7 @@ def _is_markup(request: ParseRequest) -> bool:
     """
     if not request.content_type or request.content_type.endswith(("html", "xml")):
         return True
-    return _BEGINNING.match(request.html[:_LOOK_AT_CHARS].lstrip("\ufeff \t\r\n")) is not None
+    return _BEGINNING.match(request.html[:_BEGINNING_CHARS].lstrip("\ufeff \t\r\n")) is not None
 
 
 def _apply_list_marks(dom: Dom, marks: ListMarks, facts: PageFacts) -> None:
@@ -188,5 +188,5 @@ def _extract_page_parts(
     if "structured" in parts:
         page["structured"] = structured_data(dom, base)
     if "links" in parts:
-        page["links"] = resolve_links(links.hrefs, base)[:PAGE_LINKS_SHOWN]
+        page["links"] = resolve_links(links.hrefs, base)[:MAX_SHOWN_LINKS]
     return page

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from selectolax.lexbor import SelectolaxError
 
-from crawlfleet.execution.crawl.fetch.charset import text_of
+from crawlfleet.execution.crawl.fetch.charset import decode_page
 from crawlfleet.execution.crawl.fetch.responses import Fetched
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import ExtractionPlan
 from crawlfleet.execution.crawl.parse.memory_limit import MemoryLimit
@@ -26,7 +26,7 @@ from crawlfleet.execution.crawl.parse.page_parser import (
 from crawlfleet.execution.crawl.parse.parser_process import ParserProcess
 from crawlfleet.execution.page_failures import PageFailed
 
-HERE_BYTES = 64 << 10
+LOOP_BYTES = 64 << 10
 THREAD_BYTES = 256 << 10
 SLOW_S, WARY_PAGES = 0.2, 100
 """Seconds after which a small page counts as made to be slow, and the number of pages affected by that.
@@ -49,7 +49,7 @@ class PageParser:
     async def parse_page(self, fetched: Fetched, *, container: str | None, follow: bool) -> PageFacts:
         """Parse a page. Raises PageFailed when it cannot be parsed within its limits."""
         size = len(fetched.body)
-        html = text_of(fetched.body, fetched.charset)
+        html = decode_page(fetched.body, fetched.charset)
         request = ParseRequest(
             html,
             fetched.url,
@@ -62,7 +62,7 @@ class PageParser:
         if size > THREAD_BYTES or not self._plan.is_plain:
             return await self._process.parse_page(request)
         try:
-            if size <= HERE_BYTES and not self._wary_pages:
+            if size <= LOOP_BYTES and not self._wary_pages:
                 return self._parse_in_loop(request)
             self._wary_pages = max(0, self._wary_pages - 1)
             # Parsing lets other threads run: a larger page in a thread does not hold up the loop.

@@ -31,11 +31,11 @@ class ParserProcess:
     def __init__(self, limit_s: int = LIMIT_S) -> None:
         self._limit_s = limit_s
         self._child: Process | None = None
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def parse_page(self, request: ParseRequest) -> PageFacts:
         request.is_isolated = True
-        async with self._turn:
+        async with self._lock:
             try:
                 return await self._call_child(request)
             except (asyncio.IncompleteReadError, ConnectionError) as exc:
@@ -48,7 +48,7 @@ class ParserProcess:
                     await self._end_child()
 
     async def close(self) -> None:
-        async with self._turn:
+        async with self._lock:
             await self._end_child()
 
     async def _call_child(self, request: ParseRequest) -> PageFacts:

@@ -16,7 +16,7 @@ from crawlfleet.execution.crawl.parse import parser_process
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import compile_plan
 from crawlfleet.execution.crawl.parse.extract.page_links import PageLinks
 from crawlfleet.execution.crawl.parse.page_parser import PageFacts, ParseRequest
-from crawlfleet.execution.crawl.parse.parser_dispatch import HERE_BYTES, THREAD_BYTES, PageParser
+from crawlfleet.execution.crawl.parse.parser_dispatch import LOOP_BYTES, THREAD_BYTES, PageParser
 from crawlfleet.execution.crawl.parse.parser_process import ParserProcess
 from crawlfleet.execution.page_failures import PageFailed
 from testkit.patience import PATIENCE_S
@@ -51,7 +51,7 @@ def children() -> list[psutil.Process]:
     return [child for child in psutil.Process().children() if parser_process.__name__ in " ".join(child.cmdline())]
 
 
-@pytest.mark.parametrize("size", [0, HERE_BYTES, THREAD_BYTES])
+@pytest.mark.parametrize("size", [0, LOOP_BYTES, THREAD_BYTES])
 async def test_a_page_reads_the_same_wherever_it_is_read(size: int) -> None:
     got = await read(CARD + "<p>" + "x" * size, SELECTORS)
     assert (got.links, got.base, got.container) == (PageLinks(["/1"]), "http://shop.test/", "product")
@@ -86,8 +86,8 @@ async def test_a_page_that_becomes_a_giant_is_not_read_here() -> None:
     forget_peak()
     before = peak_mb()
     html = reopened(2_000, 3_000)
-    assert len(html) < HERE_BYTES / 2
-    for size in (0, HERE_BYTES):
+    assert len(html) < LOOP_BYTES / 2
+    for size in (0, LOOP_BYTES):
         facts = await reader.parse_page(page(html + "<!--" + "x" * size), container=None, follow=True)
         assert facts.title == "elsewhere"
     assert elsewhere.asked == 2
@@ -113,7 +113,7 @@ async def test_after_a_small_page_that_took_long_the_loop_is_not_held_again(
     monkeypatch.setattr(reader_module, "SLOW_S", 0.02)
     reader = PageParser(compile_plan({}))
     slow = page(reopened(7_000, 0))
-    assert len(slow.body) < HERE_BYTES
+    assert len(slow.body) < LOOP_BYTES
     for is_held in (True, False):
         began = time.monotonic()
         work = asyncio.create_task(reader.parse_page(slow, container=None, follow=True))

@@ -15,20 +15,26 @@ from warcio.archiveiterator import ArchiveIterator
 from crawlfleet.control.results import warc_validation
 from crawlfleet.control.results.warc_validation import checked_records
 from crawlfleet.errors import InvalidInput
-from crawlfleet.execution.crawl.record.warc_writer import Archive, Exchange
+from crawlfleet.execution.crawl.record.warc_writer import Archive, HttpExchange
 from crawlfleet.wire.warc import write_record
 
 PAGE = "https://example.com/a/b?q=1"
 
 
-def exchange(url: str = PAGE, body: bytes = "<p>茶</p>".encode(), **fields: Any) -> Exchange:
+def exchange(url: str = PAGE, body: bytes = "<p>茶</p>".encode(), **fields: Any) -> HttpExchange:
     asked = (("Host", "example.com"), ("User-Agent", "crawlfleet"), ("Authorization", "Basic c2VjcmV0"))
     answered = (("Content-Type", "text/html"), ("Content-Encoding", "gzip"), ("Transfer-Encoding", "chunked"))
-    given: dict[str, Any] = {"method": "GET", "asked": asked, "status": 200, "reason": "OK", "answered": answered}
-    return Exchange(url=url, body=body, **given | fields)
+    given: dict[str, Any] = {
+        "method": "GET",
+        "request_headers": asked,
+        "status": 200,
+        "reason": "OK",
+        "response_headers": answered,
+    }
+    return HttpExchange(url=url, body=body, **given | fields)
 
 
-async def archived_of(*exchanges: Exchange, **bounds: Any) -> tuple[bytes, Archive]:
+async def archived_of(*exchanges: HttpExchange, **bounds: Any) -> tuple[bytes, Archive]:
     kept: list[bytes] = []
 
     async def emit(records: bytes) -> None:
@@ -36,7 +42,7 @@ async def archived_of(*exchanges: Exchange, **bounds: Any) -> tuple[bytes, Archi
 
     archive = Archive(emit, **bounds)
     for one in exchanges:
-        await archive.keep(one)
+        await archive.write_exchange(one)
     return b"".join(kept), archive
 
 
@@ -69,7 +75,9 @@ async def test_the_encoding_of_the_way_is_not_that_of_the_archive() -> None:
 
 
 async def test_what_proves_who_we_are_is_not_archived() -> None:
-    data, _ = await archived_of(exchange(asked=(("Cookie", "s=1"), ("authorization", "x"), ("Accept", "*/*"))))
+    data, _ = await archived_of(
+        exchange(request_headers=(("Cookie", "s=1"), ("authorization", "x"), ("Accept", "*/*")))
+    )
     (_, request) = ArchiveIterator(io.BytesIO(data))
     assert [name for name, _ in request.http_headers.headers] == ["Accept"]
     assert request.http_headers.statusline == "/a/b?q=1 HTTP/1.1"
@@ -121,7 +129,7 @@ async def test_a_crawl_that_is_too_large_goes_on_without_its_archive() -> None:
 
 async def test_headers_cannot_make_lines_of_their_own() -> None:
     evil = (("X", "a\r\nWARC-Type: forged\r\n\r\nbody"), ("Y", "caf\xe9"))
-    data, _ = await archived_of(exchange(answered=evil, reason="fine\r\nEvil: 1"))
+    data, _ = await archived_of(exchange(response_headers=evil, reason="fine\r\nEvil: 1"))
     (response, _) = ArchiveIterator(io.BytesIO(data))
     assert [name for name, _ in response.http_headers.headers] == ["X", "Y", "Content-Length"]
     assert response.http_headers.get_header("Y") == "caf\xe9"

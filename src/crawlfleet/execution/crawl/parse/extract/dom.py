@@ -255,7 +255,7 @@ class NearestElements:
         self._dom = dom
         self._elements = elements
         self._cached_keys: dict[Hashable, Hashable | None] = {}
-        self._held: list[Any] = []
+        self._referenced: list[Any] = []
 
     def nearest_key(self, element: Any | None) -> Hashable | None:
         keys, cached_keys = self._elements, self._cached_keys
@@ -272,7 +272,7 @@ class NearestElements:
                 break
             path.append(key)
             # The element is referenced here, because its key is unique only for as long as it exists.
-            self._held.append(element)
+            self._referenced.append(element)
             element = parent_element(element)
         for key in path:
             cached_keys[key] = nearest

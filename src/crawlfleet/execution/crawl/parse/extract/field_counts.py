@@ -8,16 +8,16 @@ from typing import Any
 
 FieldCounts = dict[str, list[int]]
 """Counts per path of a field (`products.price`): matches, records, filled, type errors, ambiguous, dropped."""
-NAMES = ("matches", "records", "filled", "type_errors", "ambiguous", "dropped")
-NEVER = "never matched on "
-NAMED = 20
-MATCHES, RECORDS, FILLED, TYPE_ERRORS, AMBIGUOUS, DROPPED = range(len(NAMES))
+COUNT_NAMES = ("matches", "records", "filled", "type_errors", "ambiguous", "dropped")
+NEVER_MATCHED = "never matched on "
+MAX_NAMED_PATHS = 20
+MATCHES, RECORDS, FILLED, TYPE_ERRORS, AMBIGUOUS, DROPPED = range(len(COUNT_NAMES))
 
 
 def path_counts(field_counts: FieldCounts, path: str) -> list[int]:
     counts = field_counts.get(path)
     if counts is None:
-        counts = field_counts[path] = [0] * len(NAMES)
+        counts = field_counts[path] = [0] * len(COUNT_NAMES)
     return counts
 
 
@@ -35,7 +35,9 @@ def report_counts(field_counts: Mapping[str, list[int]]) -> dict[str, dict[str, 
 def merge_reports(reports: list[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
     total: FieldCounts = {}
     for report in reports:
-        add_counts(total, {path: [int(described.get(name, 0)) for name in NAMES] for path, described in report.items()})
+        add_counts(
+            total, {path: [int(described.get(name, 0)) for name in COUNT_NAMES] for path, described in report.items()}
+        )
     return report_counts(total)
 
 
@@ -44,12 +46,14 @@ def never_matched(field_counts: Mapping[str, list[int]]) -> list[str]:
 
 
 def never_matched_note(paths: list[str], pages: int) -> str:
-    return f"{NEVER}{'the page' if pages == 1 else f'{pages} pages'}: {', '.join(paths[:NAMED])}"
+    return f"{NEVER_MATCHED}{'the page' if pages == 1 else f'{pages} pages'}: {', '.join(paths[:MAX_NAMED_PATHS])}"
 
 
 def _describe_counts(counts: list[int]) -> dict[str, Any]:
     described: dict[str, Any] = {
-        name: count for name, count in zip(NAMES, counts, strict=True) if count or name in NAMES[: FILLED + 1]
+        name: count
+        for name, count in zip(COUNT_NAMES, counts, strict=True)
+        if count or name in COUNT_NAMES[: FILLED + 1]
     }
     if counts[RECORDS]:
         described["fill_rate"] = round(counts[FILLED] / counts[RECORDS], 4)

@@ -16,7 +16,7 @@ from crawlfleet.execution.crawl.parse.extract.selectors import SelectorSet, is_x
 
 _LINK = re.compile(r"^[^.#\[:]*\*|^[.#\[:]|^a(?![\w-])|>a(?![\w-])", re.IGNORECASE)
 """Pattern for the last step of a selector that may match a link itself: `a.card`, `.card`, `*`."""
-LIST_VALUES = 1_000
+MAX_LIST_VALUES = 1_000
 """Limit on values of one selector on one page without a container."""
 Matches = Mapping[str, Sequence[Any]]
 
@@ -84,9 +84,9 @@ def _add_urls(dom: Dom, links: list[Any], nearest: NearestElements, records: Map
 
 
 def build_lists(dom: Dom, matches: Matches) -> dict[str, list[str]]:
-    raw = dom.raw_text
+    raw_text = dom.raw_text
     return {
-        name: [tidy_text(match if isinstance(match, str) else raw(match)) for match in values[:LIST_VALUES]]
+        name: [tidy_text(match if isinstance(match, str) else raw_text(match)) for match in values[:MAX_LIST_VALUES]]
         for name, values in matches.items()
     }
 
@@ -114,7 +114,7 @@ class _OwnersAbove:
         self._dom = dom
         self._owners = owners
         self._cached_names: dict[Hashable, frozenset[str]] = {}
-        self._held: list[Any] = []
+        self._referenced: list[Any] = []
 
     def owner_names(self, element: Any | None) -> frozenset[str]:
         path: list[Hashable] = []
@@ -125,7 +125,7 @@ class _OwnersAbove:
                 names = self._cached_names[key]
                 break
             path.append(key)
-            self._held.append(element)
+            self._referenced.append(element)
             element = self._dom.parent_element(element)
         for key in reversed(path):
             if key in self._owners:

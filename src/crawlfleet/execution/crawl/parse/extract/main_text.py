@@ -7,7 +7,7 @@ import logging
 from crawlfleet.execution.crawl.parse.extract.dom import Dom, tidy_text
 
 MAIN_TEXT_CHARS = 100_000
-LARGE_CHARS = 2_000_000
+MAX_HTML_CHARS = 2_000_000
 """Limit on characters of HTML; a larger page is cut, because the time grows faster than the page."""
 
 
@@ -18,7 +18,7 @@ def extract_main_text(dom: Dom, html: str, url: str, *, as_markdown: bool) -> st
 
     # The library logs every page without an article as an error.
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
-    html = html[:LARGE_CHARS].replace("\0", "")
+    html = html[:MAX_HTML_CHARS].replace("\0", "")
     try:
         # Metadata is left out, because the search for dates would read the clock.
         text = trafilatura.extract(

@@ -17,7 +17,7 @@ NUMBER = re.compile(
 _SIGNED = re.compile(r"[-−–]\s?$")
 _INDIAN = re.compile(r"\d{1,2}(,\d\d)+,\d{3}")
 _WESTERN = re.compile(r"\d{1,3}([.,])\d{3}(\1\d{3})*")
-LARGE = {"万": 4, "萬": 4, "亿": 8, "億": 8}
+POWERS = {"万": 4, "萬": 4, "亿": 8, "億": 8}
 
 
 def to_ascii(text: str) -> str:
@@ -86,7 +86,7 @@ def is_negative(before: str) -> bool:
 
 def apply_power(value: str, after: str) -> str:
     """Apply a Chinese power of ten behind the number: 1.2万 is twelve thousand."""
-    power = LARGE.get(after.lstrip()[:1])
+    power = POWERS.get(after.lstrip()[:1])
     if power is None:
         return value
     number = Decimal(value).scaleb(power)

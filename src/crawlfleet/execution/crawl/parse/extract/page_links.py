@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from crawlfleet.execution.crawl.fetch.robots_tags import in_content
+from crawlfleet.execution.crawl.fetch.robots_tags import directives_in_content
 from crawlfleet.execution.crawl.parse.extract.dom import Dom
 
 MAX_LINKS = 100_000
@@ -48,7 +48,7 @@ def extract_page_links(dom: Dom) -> PageLinks:
         if (dom.get_attribute(meta, "http-equiv") or "").lower() == "refresh":
             links.refresh = links.refresh or _refresh_target(content)
         if (dom.get_attribute(meta, "name") or "").lower() in _ROBOTS:
-            links.robots |= in_content([content])
+            links.robots |= directives_in_content([content])
     return links
 
 

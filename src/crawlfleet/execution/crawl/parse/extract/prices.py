@@ -9,8 +9,8 @@ import re
 from typing import Any
 
 from crawlfleet.execution.crawl.parse.extract.numbers import (
-    LARGE,
     NUMBER,
+    POWERS,
     apply_power,
     is_negative,
     parse_decimal,
@@ -135,7 +135,7 @@ _FROM = re.compile(
     re.IGNORECASE,
 )
 _TO = re.compile(r"\s*(?:[-–—~〜～]|\b(?:to|bis|à|a|até|hasta|tot|до)\b|至|到)\s*", re.IGNORECASE)
-_FAR = 6
+_MAX_DISTANCE = 6
 """Limit on characters between an amount and its currency."""
 
 Price = dict[str, Any]
@@ -202,8 +202,8 @@ def _adjacent_currency(match: re.Match[str], signs: list[tuple[int, int, str]]) 
     text = match.string
     for start, end, name in signs:
         between = text[end : match.start()] if end <= match.start() else text[match.end() : start]
-        is_plain = not any((char.isalnum() and char not in LARGE) or char == "/" for char in between)
-        if is_plain and len(between) <= _FAR:
+        is_plain = not any((char.isalnum() and char not in POWERS) or char == "/" for char in between)
+        if is_plain and len(between) <= _MAX_DISTANCE:
             return start, end, name
     return None
 

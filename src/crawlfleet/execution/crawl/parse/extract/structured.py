@@ -18,8 +18,8 @@ MAX_PROPERTIES = 2_000
 SCRIPT_CHARS = 1_000_000
 BROKEN = "json_ld_broken"
 """Key for the number of scripts that claim to be JSON-LD and are no JSON; absent where there is none."""
-_SCOPED = ("og:", "product:", "article:", "book:", "profile:", "video:", "music:", "fb:", "twitter:", "place:")
-_URL_OF = {
+_PREFIXES = ("og:", "product:", "article:", "book:", "profile:", "video:", "music:", "fb:", "twitter:", "place:")
+_URL_ATTRIBUTES = {
     "a": "href",
     "area": "href",
     "link": "href",
@@ -32,7 +32,7 @@ _URL_OF = {
     "track": "src",
     "object": "data",
 }
-_VALUE_OF = {"meta": "content", "data": "value", "meter": "value", "time": "datetime"}
+_VALUE_ATTRIBUTES = {"meta": "content", "data": "value", "meter": "value", "time": "datetime"}
 
 StructuredItem = dict[str, Any]
 
@@ -89,7 +89,7 @@ def extract_open_graph(dom: Dom) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for meta in dom.select_css("meta[content]")[:MAX_PROPERTIES]:
         name = dom.get_attribute(meta, "property") or dom.get_attribute(meta, "name") or ""
-        if name.startswith(_SCOPED):
+        if name.startswith(_PREFIXES):
             _add_value(properties, name, tidy_text(dom.get_attribute(meta, "content") or ""))
     return properties
 
@@ -105,9 +105,9 @@ def _new_item(dom: Dom, element: Any) -> StructuredItem:
 
 def _property_value(dom: Dom, element: Any, base: str) -> str:
     tag = dom.tag_name(element)
-    if tag in _URL_OF and (address := dom.get_attribute(element, _URL_OF[tag])) is not None:
+    if tag in _URL_ATTRIBUTES and (address := dom.get_attribute(element, _URL_ATTRIBUTES[tag])) is not None:
         return absolute_url(address, base) or address
-    if tag in _VALUE_OF and (value := dom.get_attribute(element, _VALUE_OF[tag])) is not None:
+    if tag in _VALUE_ATTRIBUTES and (value := dom.get_attribute(element, _VALUE_ATTRIBUTES[tag])) is not None:
         return tidy_text(value)
     # Without any of these attributes, `content` counts: shops put the machine's value there on any element.
     value = dom.get_attribute(element, "content")
