@@ -249,9 +249,9 @@ class Kit:
 
     async def finish_with(self, *outcomes: Outcome) -> Applied:
         """Apply outcomes by the slow path: decided on the locked row."""
-        told = {outcome.task: outcome for outcome in outcomes}
+        by_task = {outcome.task: outcome for outcome in outcomes}
         return await self.store.change_tasks(
-            list(told), task_state_machine.finish_execution(told, self.now, self.rng), self.now
+            list(by_task), task_state_machine.finish_execution(by_task, self.now, self.rng), self.now
         )
 
     async def fail(self, run: Run, message: str = "it broke", error: ErrorClass = ErrorClass.INPUT) -> Applied:
@@ -263,10 +263,12 @@ class Kit:
     ) -> Applied:
         """Hand an execution back because what it needs is away for this span, as a master does it."""
         failure = Failure(ErrorClass.BLOCKED, "not now")
-        told = {run.task: self.outcome(run, End.RETURNED, failure)._replace(park=ParkRequest(span_ms, cause, subject))}
+        by_task = {
+            run.task: self.outcome(run, End.RETURNED, failure)._replace(park=ParkRequest(span_ms, cause, subject))
+        }
         parked = await self.store.parked_times([run.task])
         return await self.store.change_tasks(
-            [run.task], task_state_machine.finish_execution(told, self.now, self.rng, parked), self.now
+            [run.task], task_state_machine.finish_execution(by_task, self.now, self.rng, parked), self.now
         )
 
     async def cancel(self, *tasks: TaskId) -> Applied:
@@ -295,12 +297,12 @@ class Kit:
 
     async def dump(self) -> Dump:
         """Return every row of every table, as another connection sees them."""
-        found: dict[str, Sequence[tuple[Any, ...]]] = {}
+        rows_by_table: dict[str, Sequence[tuple[Any, ...]]] = {}
         for name, table in schema.metadata.tables.items():
             columns = ", ".join(column.name for column in table.columns)
             rows = await self.second.engine.read(lambda tx, sql=f"SELECT {columns} FROM {name}": tx.fetch(sql))  # type: ignore[misc]
-            found[name] = sorted(rows, key=repr)
-        return found
+            rows_by_table[name] = sorted(rows, key=repr)
+        return rows_by_table
 
     @asynccontextmanager
     async def unchanged(self) -> AsyncIterator[None]:

@@ -19,7 +19,7 @@ BY_STATUS = frozenset({"status", "blocked", "rate_limited"})
 SILENT = frozenset({"dns", "connect", "closed", "cut", "timeout", "proxy"})
 """Kinds that may be the host's failing as well as the page's: there was no connection, or it did not last."""
 FOR_ANOTHER = frozenset({502, 503, 504})
-"""What whoever stands before a site answers while the site is away; or a page that breaks it."""
+"""What a proxy in front of a site answers while the site is away; or a page that breaks it."""
 
 
 class PageFailed(Exception):

@@ -101,7 +101,7 @@ FAMILY.add(
     "takes none, or the first",
     write_response(300, f'<a href="{_END}">one</a><a href="/">two</a>'),
 )
-FAMILY.add("304", "304 that nobody asked for", _NOWHERE, write_head(304, content_type=None))
+FAMILY.add("304", "304 to a request without a condition", _NOWHERE, write_head(304, content_type=None))
 FAMILY.add("307", "307 to the end", _ARRIVES, moved(_END, 307))
 FAMILY.add("308", "308 to the end", _ARRIVES, moved(_END, 308))
 FAMILY.add("303", "303 to the end", _ARRIVES, moved(_END, 303))

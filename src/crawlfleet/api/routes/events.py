@@ -161,7 +161,7 @@ async def _stream_events(
                 if lines := b"".join(_encode_event(event) for event in beats if wanted.matches_event(event)):
                     yield lines
         except Unavailable:
-            # The stream ends; whoever listens comes again, after the last number it has seen.
+            # The stream ends; the client comes again, after the last number it has seen.
             return
         if events:
             if events[0].number > number + 1:

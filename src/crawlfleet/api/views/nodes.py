@@ -157,7 +157,7 @@ class NodeRegistration(Body):
     """The address that sites see, where it is another one than masters see."""
 
     def to_description(self, seen_from: str = "") -> NodeDescription:
-        # Whoever names neither work nor room for it has no agent: it beats and pulls.
+        # A node that names neither work nor room for it has no agent: it beats and pulls.
         is_pull_only = self.interval_s is not None or (not self.task_types and self.slots is None)
         description = NodeDescription(
             name=self.name,

@@ -220,7 +220,7 @@ class GrantedGate:
         if status in {429, 503}:
             state.counts[1] += 1
             state.hold_until = max(state.hold_until, self._clock() + max(HOLD_S, retry_after_s))
-            self._link.report_news(host, status, round(retry_after_s * 1000))
+            self._link.report_host_note(host, status, round(retry_after_s * 1000))
 
     def record_block(self, host: str) -> None:
         self._host(host).counts[2] += 1
@@ -229,7 +229,7 @@ class GrantedGate:
         state, now = self._host(host), self._clock()
         if now - state.block_reported_at >= BLOCK_REPORT_S:
             state.block_reported_at = now
-            self._link.report_news(host, HostNoteKind.BLOCKED, 0)
+            self._link.report_host_note(host, HostNoteKind.BLOCKED, 0)
 
     def host_counts(self, host: str) -> list[int]:
         return self._host(host).figures
@@ -243,7 +243,7 @@ class GrantedGate:
         if delay_s != state.delay_s or (state.share.spacing_ms and not delay_s):
             state.delay_s = delay_s
             state.apply_share(state.share)
-            self._link.report_news(host, HostNoteKind.CRAWL_DELAY, round(delay_s * 1000))
+            self._link.report_host_note(host, HostNoteKind.CRAWL_DELAY, round(delay_s * 1000))
 
     def add_source(self, source: RequestSource) -> None:
         self._sources.add(source)

@@ -78,7 +78,7 @@ class RobotsCache:
     def _forget_oldest(self) -> None:
         oldest = self._entries.pop(next(iter(self._entries)))
         self._bytes -= oldest.size_bytes
-        # Whoever holds it still may use it, and give it back its size.
+        # A caller that holds it still may use it, and give it back its size.
         oldest.size_bytes = 0
 
 
