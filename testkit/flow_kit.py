@@ -32,7 +32,7 @@ class FlowKit:
     async def drafted(cls, kit: Kit, steps: Mapping[StepKey, Mapping[str, Any]]) -> FlowKit:
         """Draft a flow without storing it. A step has `after`, `when`, `for_each`, ... and `parameters`, `run_at`."""
         requests = {key: _step_request(step) for key, step in steps.items()}
-        flow = kit.ids.one()
+        flow = kit.ids.new_id()
         new = []
         for key, (task, spec) in lay_out_steps(requests, plan_flow(requests, PROJECT), kit.ids).items():
             made = kit.new_task(parameters=bytes(requests[key].task.parameters), name=key, group=flow)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from crawlfleet import store
-from crawlfleet.model.daily_quota import Amounts, Want, day_of
+from crawlfleet.model.daily_quota import Amounts, SliceRequest, utc_day
 from crawlfleet.model.evidence import EvidenceRow, Record
 from crawlfleet.model.execution import End, ParkCause
 from crawlfleet.model.ids import IdFactory
@@ -43,13 +43,13 @@ async def write_history(engine: QueryEngine, lane: Lane, count: int, *, alive: i
     tasks, done, executions, events = [], [], [], []
     for n in range(count):
         instant = START - 30 * DAY_MS + n * (30 * DAY_MS // count)
-        task, failed, execution = ids.take(3)
+        task, failed, execution = ids.new_ids(3)
         tasks.append(_new_task(task, lane, instant))
         done.append((*task_rows.DONE.to_row(_completed(task, lane, execution, instant)), 1, b"{}", None))
         executions.append(_failed(failed, task, instant))
         events.append((n + 1, 1, instant, row_codec.encode([("task.completed", {"task": [task]}, {})])))
     live: list[LiveTask] = []
-    for n, (task, execution) in enumerate(zip(ids.take(alive), ids.take(alive), strict=True)):
+    for n, (task, execution) in enumerate(zip(ids.new_ids(alive), ids.new_ids(alive), strict=True)):
         tasks.append(_new_task(task, lane, instant))
         live.append(_pending(task, lane) if n % 2 else _held(task, lane, execution, NODE + n % NODES))
 
@@ -86,7 +86,7 @@ def _completed(task: int, lane: Lane, execution: int, instant: int) -> FinalTask
     ended = _held(task, lane, execution, NODE)._replace(
         status=TaskStatus.COMPLETED, assigned_at=instant, started_at=instant
     )
-    return FinalTask.of(ended, None, instant + 1_000)
+    return FinalTask.from_live(ended, None, instant + 1_000)
 
 
 def _failed(execution: int, task: int, instant: int) -> ExecutionRow:
@@ -162,7 +162,7 @@ async def use_every_hot_verb(kit: Kit) -> None:
     await store.fold_counters(term)
     await _learn(kit, [plain, failing], node)
     await store.task_totals()
-    group = NewGroup(kit.ids.one(), kit.lane.project)
+    group = NewGroup(kit.ids.new_id(), kit.lane.project)
     await store.add_tasks([Submission([kit.new_task(group=group.id)], group=group)], kit.now)
     await store.settle_groups(term, kit.now)
     await store.group_counts([group.id])
@@ -222,9 +222,9 @@ async def _learn(kit: Kit, tasks: Sequence[int], node: ReadyNode) -> None:
 async def _spend(kit: Kit, node: ReadyNode) -> None:
     store, project = kit.store, kit.lane.project
     run, parked = await kit.run(node, 2)
-    await store.grant_slices([Want(node.id, run.task, run.execution, 1, Amounts(10, 10))], kit.now)
+    await store.grant_slices([SliceRequest(node.id, run.task, run.execution, 1, Amounts(10, 10))], kit.now)
     await kit.finish_with(kit.outcome(run, End.RETURNED)._replace(used=Amounts(1, 1)))
-    await store.day_uses([project], day_of(kit.now))
+    await store.day_uses([project], utc_day(kit.now))
     await kit.park(parked, 60_000, ParkCause.DAILY_QUOTA, project)
     await store.parked_with_room(kit.later(10_000), 10)
 

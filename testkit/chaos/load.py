@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 
-from crawlfleet.model.ids import TaskId, parse
+from crawlfleet.model.ids import TaskId, parse_id
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from testkit.chaos.witness import TASK_TYPE
@@ -155,7 +155,7 @@ class Load:
                 content = await answer.json(content_type=None)
                 if answer.status in (200, 201):
                     items = [content] if is_one else content["tasks"]
-                    return [parse(item["id"], "task", field="id") for item in items]
+                    return [parse_id(item["id"], "task", field="id") for item in items]
                 self._refused(f"submit of {name}", answer.status, content)
         except (aiohttp.ClientError, TimeoutError, OSError) as exc:
             self.refusals[type(exc).__name__] += 1

@@ -93,7 +93,7 @@ async def _event_filter(
             raise InvalidInput(f"no kind of event begins so; there are {', '.join(Kind)}", field="kind")
     return EventFilter(
         tuple(kind or ()),
-        None if task is None else ids.parse(task, "task", field="task"),
+        None if task is None else ids.parse_id(task, "task", field="task"),
         None if node is None else await find_node_id(get_services(request).node_reader, node),
     )
 

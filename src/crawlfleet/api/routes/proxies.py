@@ -110,7 +110,7 @@ def _proxy_view(node_id: str, node_name: str, health: ProxyHealth, reported_at: 
 async def put_proxies(request: PlainRequest) -> Response:
     check_query_names(request)
     principal = await require_principal(request, Role.NODE)
-    node = ids.parse(request.path_params["node_id"], "node", field="node_id")
+    node = ids.parse_id(request.path_params["node_id"], "node", field="node_id")
     if principal.node != node:
         raise NotItself(f"a node acts only for itself, and this secret is not that of {node_text(node)}")
     up = cast("ProxiesUp", decode_message(cast("Any", _UP), await read_body(request, BODY_BYTES)))

@@ -257,7 +257,7 @@ def crawl_view(crawl: CrawlState, now: Instant) -> CrawlView:
         counts.bytes,
         round(percent, 1),
         _round_figure(crawl.rate_per_s(now)),
-        _round_figure(crawl.lately_per_s(now)),
+        _round_figure(crawl.recent_per_s(now)),
         _round_figure(crawl.left_s(now)),
         instant_text(crawl.started_at),
         instant_text(crawl.finished_at),

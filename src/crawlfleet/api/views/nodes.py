@@ -19,7 +19,7 @@ from crawlfleet.control.nodes.register import LEASE_MS_MAX
 from crawlfleet.control.tasks.task_types import TYPES_MOST
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
-from crawlfleet.model.ids import node_text, parse
+from crawlfleet.model.ids import node_text, parse_id
 from crawlfleet.model.instants import ms, to_text
 from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster, Measurement, Node, NodeDescription
 from crawlfleet.model.requirement import Capability, canonical_capabilities, canonical_resources
@@ -39,7 +39,7 @@ def _check_address(text: str) -> str:
 def _check_device_id(text: str) -> str:
     """It stands in paths in place of an id: it must neither look like one nor end the path."""
     try:
-        parse(text, "node", field="device_id")
+        parse_id(text, "node", field="device_id")
     except InvalidInput:
         return text
     raise ValueError("must not look like the id of a node")

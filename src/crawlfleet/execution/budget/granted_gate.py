@@ -67,7 +67,7 @@ class _PacedHost:
     """Waiting requests: the first waits for its time, the others to become the first."""
     head: asyncio.Future[None] | None = None
     counts: list[int] = field(default_factory=lambda: [0, 0, 0])
-    figures: list[int] = field(default_factory=host_stats.nothing)
+    figures: list[int] = field(default_factory=host_stats.empty_row)
     block_reported_at: float = -math.inf
     departures: DepartureWindow = field(default_factory=DepartureWindow)
 
@@ -79,7 +79,7 @@ class _PacedHost:
     def reset_counts(self) -> None:
         self.counts = [0, 0, 0]
         # In place: a request under way goes on adding to it.
-        self.figures[:] = host_stats.nothing()
+        self.figures[:] = host_stats.empty_row()
 
     def apply_share(self, share: ProcessShare) -> None:
         if (share.rate and not self.share.rate) or (self.share.away_until and not share.away_until):

@@ -161,7 +161,7 @@ class OpenGate:
         pass
 
     def host_counts(self, host: str) -> list[int]:
-        return host_stats.nothing()
+        return host_stats.empty_row()
 
     def awaited_share(self, host: str) -> ProcessShare | None:
         return None

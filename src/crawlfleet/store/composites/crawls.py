@@ -331,7 +331,7 @@ class _CrawlUpdate:
 
 
 def _progress_event(crawl: CrawlState, now: Instant) -> EventBatch:
-    rate = crawl.rate_per_s(now) if crawl.finished_at is not None else crawl.lately_per_s(now) or crawl.rate_per_s(now)
+    rate = crawl.rate_per_s(now) if crawl.finished_at is not None else crawl.recent_per_s(now) or crawl.rate_per_s(now)
     left_s = crawl.left_s(now)
     return EventBatch(
         Kind.CRAWL_PROGRESS,

@@ -68,8 +68,8 @@ async def get_earlier_notes(request: PlainRequest) -> Response:
     check_query_names(request, "task", "of")
     principal = await require_principal(request, Role.NODE)
     assert principal.node is not None
-    execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
-    task = ids.parse(request.query_params.get("task", ""), "task", field="task")
+    execution = ids.parse_id(request.path_params["execution_id"], "exec", field="execution_id")
+    task = ids.parse_id(request.query_params.get("task", ""), "task", field="task")
     of = request.query_params.get("of", "")
     number = _parse_chunk_number(request.path_params["number"])
     services = get_services(request)
@@ -77,7 +77,7 @@ async def get_earlier_notes(request: PlainRequest) -> Response:
     if of == OWN or of.startswith("group-"):
         notes = await services.page_notes.read_crawl(task, of, number)
     else:
-        notes = await services.page_notes.read_task(task, ids.parse(of, "task", field="of"), number)
+        notes = await services.page_notes.read_task(task, ids.parse_id(of, "task", field="of"), number)
     return Response(b"%d\n%s" % (notes.parts, notes.lines), media_type="text/plain")
 
 
@@ -127,8 +127,8 @@ async def _put_chunk(request: PlainRequest, kind: ChunkKind) -> Response:
     check_query_names(request, "task")
     principal = await require_principal(request, Role.NODE)
     assert principal.node is not None
-    execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
-    task = ids.parse(request.query_params.get("task", ""), "task", field="task")
+    execution = ids.parse_id(request.path_params["execution_id"], "exec", field="execution_id")
+    task = ids.parse_id(request.query_params.get("task", ""), "task", field="task")
     number = _parse_chunk_number(request.path_params["number"])
     collect = get_services(request).collect
     try:

@@ -56,8 +56,8 @@ async def exchange_crawl(request: PlainRequest) -> Response:
     check_query_names(request, "task", "items", "warc")
     principal = await require_principal(request, Role.NODE)
     assert principal.node is not None
-    execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
-    task = ids.parse(request.query_params.get("task", ""), "task", field="task")
+    execution = ids.parse_id(request.path_params["execution_id"], "exec", field="execution_id")
+    task = ids.parse_id(request.query_params.get("task", ""), "task", field="task")
     items, records = (_parse_chunk_range(request.query_params.get(kind, "0-0"), kind) for kind in ("items", "warc"))
     up = cast(CrawlUp, decode_message(cast("Any", _UP), await read_body(request, BODY_BYTES)))
     if is_stopping(request):

@@ -104,7 +104,7 @@ async def read_call(
     check_query_names(request, "task")
     principal = await require_principal(request, Role.NODE)
     assert principal.node is not None
-    execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
-    task = ids.parse(request.query_params.get("task", ""), "task", field="task")
+    execution = ids.parse_id(request.path_params["execution_id"], "exec", field="execution_id")
+    task = ids.parse_id(request.query_params.get("task", ""), "task", field="task")
     up = decode_message(cast("Any", decoder), await read_body(request, body_bytes))
     return Speaker(principal.node, task, execution), cast("T", up)

@@ -134,7 +134,7 @@ async def show_log(
         raise InvalidInput("either `after` or `before`", field="before")
     place = Place() if after is None else Place.from_text(after, field="after")
     end = None if before in (None, _END) else Place.from_text(before or "", field="before")
-    named = None if execution is None else ids.parse(execution, "exec", field="execution")
+    named = None if execution is None else ids.parse_id(execution, "exec", field="execution")
     found_execution = await services.executions.find_with_log(task, named)
     if found_execution.execution is None:
         return json_response(LogPage([], place.text, None, None, is_live=True, is_end=True))
@@ -163,7 +163,7 @@ def _parse_cursor(text: str | None, execution: ExecutionId | None) -> Place:
     if text is None:
         return Place()
     named, _, place = text.partition(".")
-    if ids.parse(named, "exec", field="cursor") != execution:
+    if ids.parse_id(named, "exec", field="cursor") != execution:
         raise InvalidInput("of another execution of this task: begin again without it", field="cursor")
     return Place.from_text(place, field="cursor")
 

@@ -159,7 +159,7 @@ async def _change_tasks(
 ) -> BulkView:
     tally = Tally()
     if body.ids is not None:
-        tasks = [ids.parse(text, "task", field=f"ids[{index}]") for index, text in enumerate(body.ids)]
+        tasks = [ids.parse_id(text, "task", field=f"ids[{index}]") for index, text in enumerate(body.ids)]
         tasks = list(dict.fromkeys(tasks))
         for start in range(0, len(tasks), PAGE):
             tally.add_changes(await change(tasks[start : start + PAGE]))

@@ -165,7 +165,7 @@ async def _replay_tasks(services: Services, texts: list[str]) -> BulkView:
 
 
 def _parse_task_ids(texts: list[str]) -> dict[TaskId, None]:
-    return dict.fromkeys(ids.parse(text, "task", field=f"ids[{index}]") for index, text in enumerate(texts))
+    return dict.fromkeys(ids.parse_id(text, "task", field=f"ids[{index}]") for index, text in enumerate(texts))
 
 
 async def _require_cause(services: Services, cause: str) -> None:
