@@ -47,7 +47,7 @@ async def write_history(engine: QueryEngine, lane: Lane, count: int, *, alive: i
         tasks.append(_new_task(task, lane, at))
         done.append((*task_rows.DONE.to_row(_completed(task, lane, execution, at)), 1, b"{}", None))
         executions.append(_failed(failed, task, at))
-        events.append((n + 1, 1, at, row_codec.encode([("task.completed", {"task": [task]}, {})])))
+        events.append((n + 1, 1, at, row_codec.encode_json([("task.completed", {"task": [task]}, {})])))
     live: list[LiveTask] = []
     for n, (task, execution) in enumerate(zip(ids.take(alive), ids.take(alive), strict=True)):
         tasks.append(_new_task(task, lane, at))

@@ -96,7 +96,7 @@ async def _own_results(store: SqlStore) -> list[Violation]:
     """Check the result of each witness, which names its execution: no other one may have been credited with it."""
     rows = await store.engine.read(lambda tx: tx.fetch(task_rows.all_ended_executions()))
     found = []
-    for one in map(task_rows.execution_record, rows):
+    for one in map(task_rows.execution_from_row, rows):
         said = msgspec.json.decode(one.result).get("execution") if one.result else None
         if said is not None and said != execution_text(one.id):
             detail = f"{task_text(one.task)} was completed by {execution_text(one.id)} with the result of {said}"

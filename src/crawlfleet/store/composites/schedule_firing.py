@@ -24,7 +24,7 @@ from crawlfleet.store.engine.transaction import Engine, Row, Tx
 from crawlfleet.store.projects.project_quotas import over_limit
 from crawlfleet.store.projects.projects import hold
 from crawlfleet.store.tasks.lanes import LaneBook
-from crawlfleet.store.tasks.task_insert import add_tasks, kept_answer
+from crawlfleet.store.tasks.task_insert import add_tasks, stored_answer
 from crawlfleet.store.tasks.transaction_log import write_events
 from crawlfleet.store.tasks.transitions import Transition
 
@@ -33,7 +33,7 @@ KNOWN_TICKS = "SELECT schedule, at FROM tick WHERE schedule AMONG($1) AND at AMO
 STILL_LIVE = "SELECT id FROM live WHERE id AMONG($1)"
 NEWEST_TICK = "SELECT MAX(at) FROM tick WHERE schedule = $1"
 SET_RECENT = "UPDATE schedule SET recent = $2, revision = revision + 1 WHERE id = $1"
-_STATES = SCHEDULES.only(
+_STATES = SCHEDULES.column_writer(
     "id", "fired_until", "next_at", "due_at", "held_at", "held_for", "recent", "last_error", "revision"
 )
 RECENT_MOST = 100
@@ -176,7 +176,7 @@ class _Firing:
 
 async def _run(tx: Tx, lanes: LaneBook, run: HandRun, now: Instant) -> RunAnswer:
     schedule = await locked(tx, run.schedule)
-    if run.claim is not None and (known := await kept_answer(tx, run.claim, 1, now)) is not None:
+    if run.claim is not None and (known := await stored_answer(tx, run.claim, 1, now)) is not None:
         return RunAnswer(known.items[0], is_replay=known.is_replay)
     await hold(tx, run.limited)
     going_on = await _going_on(tx, schedule.recent)
@@ -195,7 +195,7 @@ async def _run(tx: Tx, lanes: LaneBook, run: HandRun, now: Instant) -> RunAnswer
         tick = Tick(schedule.id, at, TickStatus.BY_HAND, item.id, now)
         await tx.insert(schema.tick, TICK_ROWS.columns, [TICK_ROWS.to_row(tick)])
         kept = _still_of_interest([*schedule.recent, item.id], {*going_on, item.id})
-        await tx.execute(SET_RECENT, schedule.id, row_codec.encode(kept))
+        await tx.execute(SET_RECENT, schedule.id, row_codec.encode_json(kept))
         shared = {"schedule": schedule.id, "task": item.id, "is_by_hand": True}
         await write_events(tx, [EventBatch(Kind.SCHEDULE_FIRED, shared=shared)], now)
     return RunAnswer(item, added.answers[0].is_replay, added.ready, cancelled)
@@ -217,8 +217,8 @@ async def _cancel(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant
     if not tasks:
         return Applied()
     transition = Transition(tx, lanes, now)
-    await transition.change(tasks, task_state_machine.cancel_task(_CANCELLED))
-    return await transition.write()
+    await transition.change_tasks(tasks, task_state_machine.cancel_task(_CANCELLED))
+    return await transition.write_all()
 
 
 def _still_of_interest(recent: Sequence[TaskId], going_on: set[TaskId]) -> list[TaskId]:

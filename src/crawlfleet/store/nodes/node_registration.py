@@ -14,7 +14,7 @@ from crawlfleet.store.admin.cluster_config import lock_installation
 from crawlfleet.store.admin.tokens import enrolled
 from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.row_codec import RowCodec
-from crawlfleet.store.tasks.idempotency import claimed, keep_answer
+from crawlfleet.store.tasks.idempotency import claim_key, store_answer
 from crawlfleet.store.tasks.transaction_log import write_events
 
 CLUSTERS = RowCodec(schema.cluster, Cluster)
@@ -29,8 +29,8 @@ LOCK_NODES = "SELECT id, status, removed_at FROM node WHERE id AMONG($1) ORDER B
 
 
 async def registered(tx: Tx, node: NewNode, now: Instant) -> NodeId:
-    if node.claim is not None and await claimed(tx, node.claim, now) is None:
-        await keep_answer(tx, node.claim, _REGISTERED)
+    if node.claim is not None and await claim_key(tx, node.claim, now) is None:
+        await store_answer(tx, node.claim, _REGISTERED)
     if node.enrolment is not None and not await enrolled(tx, node.enrolment, now, node.join_key):
         raise NotAllowed("this token is not valid")
     return await _registered(tx, node, now)
@@ -39,7 +39,7 @@ async def registered(tx: Tx, node: NewNode, now: Instant) -> NodeId:
 async def _registered(tx: Tx, node: NewNode, now: Instant) -> NodeId:
     said = node.description
     await _make_room(tx, said, now)
-    body = row_codec.encode(said)
+    body = row_codec.encode_json(said)
     row = {
         "id": node.id,
         "join_key": node.join_key,
@@ -109,5 +109,5 @@ async def _describe(tx: Tx, known: NodeId, said: NodeDescription) -> None:
         if holder and holder[0][0] != known:
             raise Conflict(f"device_id {said.device_id} is another node's")
     columns = ("id", "device_id", "description")
-    await tx.update(schema.node, columns, [(known, said.device_id, row_codec.encode(said))])
+    await tx.update(schema.node, columns, [(known, said.device_id, row_codec.encode_json(said))])
     await tx.execute("UPDATE lease SET lease_ms = $2 WHERE node = $1 AND is_open = 0", known, said.lease_ms)

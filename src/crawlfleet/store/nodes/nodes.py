@@ -36,7 +36,7 @@ from crawlfleet.store.nodes.node_registration import (
 from crawlfleet.store.projects.project_rows import PROJECTS, described
 from crawlfleet.store.tasks.lanes import LaneBook
 from crawlfleet.store.tasks.live_tasks import HELD_BY
-from crawlfleet.store.tasks.ready_tasks import QUEUES, READY_LANE_ENDS, READY_LANE_HEADS, queue_of
+from crawlfleet.store.tasks.ready_tasks import QUEUES, READY_LANE_ENDS, READY_LANE_HEADS, queue_from_row
 from crawlfleet.store.tasks.transaction_log import write_events
 from crawlfleet.store.tasks.transitions import Transition
 
@@ -101,7 +101,7 @@ def _columns(row: type[_NodeRow] | type[_LockedLease]) -> str:
 
 
 _SELECT_NODE = f"SELECT {_columns(_NodeRow)} FROM node n JOIN lease l ON l.node = n.id"
-_CHANGED_CLUSTERS = CLUSTERS.only("name", "status", "description", "project", "changed_at")
+_CHANGED_CLUSTERS = CLUSTERS.column_writer("name", "status", "description", "project", "changed_at")
 _SELECT_CLUSTER = f"SELECT {CLUSTERS.select} FROM cluster"
 LOCK_LEASES = (
     f"SELECT {_columns(_LockedLease)} "
@@ -127,15 +127,15 @@ class NodeTables:
 
     async def secret_hash(self, node: NodeId) -> str | None:
         sql = "SELECT secret_hash FROM node WHERE id = $1 AND removed_at IS NULL"
-        rows = await self._engine.glance(lambda tx: tx.fetch(sql, node))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(sql, node))
         return rows[0][0] if rows else None
 
     async def node_by_secret(self, secret_hash: str) -> NodeId | None:
-        rows = await self._engine.glance(lambda tx: tx.fetch(NODE_BY_SECRET, secret_hash))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(NODE_BY_SECRET, secret_hash))
         return rows[0][0] if rows else None
 
     async def node_by_device(self, device_id: str) -> NodeId | None:
-        rows = await self._engine.glance(lambda tx: tx.fetch(NODE_BY_DEVICE, device_id))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(NODE_BY_DEVICE, device_id))
         return rows[0][0] if rows else None
 
     async def open_session(
@@ -156,9 +156,9 @@ class NodeTables:
             if after is not None and session != after:
                 return session, None
             transition = Transition(tx, self._lanes, now)
-            await transition.change_held(node, decide)
+            await transition.change_held_tasks(node, decide)
             said = description | {"slots": slots, "task_types": list(task_types)}
-            await tx.update(schema.node, ("id", "description"), [(node, row_codec.encode(said))])
+            await tx.update(schema.node, ("id", "description"), [(node, row_codec.encode_json(said))])
             # Only here does a lease change its length: the node relies on the length it received at its last opening.
             opened = {
                 "node": node,
@@ -174,8 +174,8 @@ class NodeTables:
             }
             await tx.update(schema.lease, tuple(opened), [tuple(opened.values())])
             for batch in await clear_health(tx, node, now, above=Health.HEALTHY):
-                transition.journal.tell(batch)
-            return session + 1, await transition.write()
+                transition.tx_log.add_events(batch)
+            return session + 1, await transition.write_all()
 
         return await self._engine.write(work)
 
@@ -201,17 +201,17 @@ class NodeTables:
             if not rows or rows[0][:2] != (session, 1) or (renewals is not None and rows[0][2] != renewals):
                 return None
             transition = Transition(tx, self._lanes, now)
-            await transition.change_held(node, decide)
+            await transition.change_held_tasks(node, decide)
             await tx.execute("UPDATE lease SET is_open = 0 WHERE node = $1", node)
             # A node held by a person stays held, through restarts and lost leases, until a person releases it.
             sql = f"UPDATE node SET status = $2 WHERE id = $1 AND removed_at IS NULL AND status <> {_HELD}"
             await tx.execute(sql, node, int(status))
             kind = Kind.NODE_TIMEOUT if status is NodeStatus.UNRESPONSIVE else Kind.NODE_OFFLINE
             tasks = list(transition.applied.after)
-            transition.journal.tell(EventBatch(kind, shared={"node": node, "session": session, "tasks": tasks}))
+            transition.tx_log.add_events(EventBatch(kind, shared={"node": node, "session": session, "tasks": tasks}))
             for batch in (*await clear_health(tx, node, now), unavailable(node, status.word)):
-                transition.journal.tell(batch)
-            return await transition.write()
+                transition.tx_log.add_events(batch)
+            return await transition.write_all()
 
         return await self._engine.write(work, term)
 
@@ -263,14 +263,16 @@ class NodeTables:
         if ids is None:
             rows = await self._engine.read(lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.removed_at IS NULL"))
         else:
-            rows = await self._engine.glance(lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.id AMONG($1)", list(ids)))
+            rows = await self._engine.read_by_key(
+                lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.id AMONG($1)", list(ids))
+            )
         return [_node(row) for row in rows]
 
     async def placement_view(self) -> PlacementView:
         async def work(tx: Tx) -> PlacementView:
             nodes = [_node(row) for row in await tx.fetch(f"{_SELECT_NODE} WHERE n.removed_at IS NULL")]
             clusters = [_cluster(row) for row in await tx.fetch(_SELECT_CLUSTER)]
-            queues = [queue_of(row) for row in await tx.fetch(QUEUES)]
+            queues = [queue_from_row(row) for row in await tx.fetch(QUEUES)]
             projects = [described(row) for row in await tx.fetch(PROJECTS)]
             heads = {row[0]: row[1] for row in await tx.fetch(READY_LANE_HEADS)}
             lifo = [queue.name for queue in queues if queue.is_lifo]
@@ -363,7 +365,7 @@ async def _renew(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> list[Rene
     held: dict[NodeId, list[LiveTask]] = {node: [] for node in renewed}
     if renewed:
         for row in await tx.fetch(HELD_BY, list(renewed)):
-            task = task_rows.live_task(row)
+            task = task_rows.live_task_from_row(row)
             held[task.node].append(task)
     return [answer._replace(held=held[answer.node]) if answer.is_newest else answer for answer in answers]
 
@@ -373,7 +375,7 @@ async def _described(tx: Tx, node: NodeId) -> dict[str, Any]:
     rows = await tx.fetch(sql, node)
     if not rows:
         raise NotFound(f"no node {node_text(node)}")
-    return dict(row_codec.decode(rows[0][0]))
+    return dict(row_codec.decode_json(rows[0][0]))
 
 
 def _cluster(row: Row) -> Cluster:
@@ -390,16 +392,16 @@ def _node(row: Row) -> Node:
         status = NodeStatus.MAINTENANCE
     return Node(
         id=kept.id,
-        description=row_codec.description(kept.description),
+        description=row_codec.decode_description(kept.description),
         status=status,
         health=Health(kept.health),
-        health_details=row_codec.details(kept.health_details),
+        health_details=row_codec.decode_details(kept.health_details),
         health_at=kept.health_at,
         session=kept.session,
         is_session_open=bool(kept.is_open),
         renewals=kept.renewals,
         renewed_at=kept.renewed_at,
-        measurement=row_codec.measurement(kept.measurement),
+        measurement=row_codec.decode_measurement(kept.measurement),
         slots_wanted=kept.slots_wanted,
         drain_by=kept.drain_by,
         created_at=kept.created_at,

@@ -73,7 +73,7 @@ class DailyTables:
         return await self._engine.write(work) if wants else []
 
     async def day_uses(self, projects: Sequence[str], day: Day) -> dict[str, Amounts]:
-        return await self._engine.glance(lambda tx: uses_of(tx, projects, day)) if projects else {}
+        return await self._engine.read_by_key(lambda tx: uses_of(tx, projects, day)) if projects else {}
 
     async def parked_with_room(self, now: Instant, limit: int) -> list[TaskId]:
         async def work(tx: Tx) -> list[TaskId]:
@@ -136,7 +136,7 @@ class _Granting:
     async def grant(self, wants: Sequence[Want]) -> list[Slice | None]:
         tx, tasks = self._tx, sorted({want.task for want in wants})
         lanes: dict[TaskId, LaneId] = dict(await tx.fetch(LANES_OF, tasks))
-        await self._lanes.load(tx, set(lanes.values()))
+        await self._lanes.load_lanes(tx, set(lanes.values()))
         names = sorted({self._lanes[lane].project for lane in lanes.values()})
         if not names:
             return [None] * len(wants)
