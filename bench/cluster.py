@@ -79,7 +79,7 @@ class Cluster:
         await self.store.renew_leases(renewals, self.clock.now())
 
     async def submit(self, bodies: Sequence[TaskBody]) -> SubmissionAnswer:
-        return await self.master.submit.submit(bodies)
+        return await self.master.submit.submit_tasks(bodies)
 
     async def finish_assigned(self) -> int:
         """Every execution that was assigned is completed, as the syncs of all nodes together would."""

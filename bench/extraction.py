@@ -11,10 +11,10 @@ from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser
 
-from crawlfleet.execution.crawl.parse.extract.dom import LexborTree
-from crawlfleet.execution.crawl.parse.extract.extraction_plan import plan_of
-from crawlfleet.execution.crawl.parse.extract.page_links import page_links
-from crawlfleet.execution.crawl.parse.page_parser import PageJob, read
+from crawlfleet.execution.crawl.parse.extract.dom import LexborDom
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import compile_plan
+from crawlfleet.execution.crawl.parse.extract.page_links import extract_page_links
+from crawlfleet.execution.crawl.parse.page_parser import ParseRequest, parse_page
 
 URL = "http://shop.test/products"
 FIELDS = {"title": "h2.title", "price": "span.price"}
@@ -72,18 +72,18 @@ def bare_records(html: str) -> None:
 
 def by_plan(parameters: dict[str, Any]) -> Callable[[str], None]:
     """As a crawl does it; raw links, as what is made of them is not measured here."""
-    source = plan_of(parameters).source
+    source = compile_plan(parameters).source
     # After the first page that shows it, the container of the flat form is known.
     known = "product" if "product" in parameters.get("selectors", {}) else None
 
     def run(html: str) -> None:
-        read(PageJob(html, URL, source, known, False))
+        parse_page(ParseRequest(html, URL, source, known, False))
 
     return run
 
 
 def links_alone(html: str) -> None:
-    page_links(LexborTree(html))
+    extract_page_links(LexborDom(html))
 
 
 def cpu_ms(works: dict[str, Callable[[str], None]], html: str, turns: int = 40, pages: int = 40) -> dict[str, float]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from crawlfleet.control.composites.flows import StepAsked, laid_out, planned
+from crawlfleet.control.composites.flows import StepRequest, lay_out_steps, plan_flow
 from crawlfleet.model.execution import End, Failure
 from crawlfleet.model.flow import StepKey
 from crawlfleet.model.ids import GroupId, TaskId
@@ -34,7 +34,7 @@ class FlowKit:
         asked = {key: _asked(step) for key, step in steps.items()}
         flow = kit.ids.one()
         new = []
-        for key, (task, spec) in laid_out(asked, planned(asked, PROJECT), kit.ids).items():
+        for key, (task, spec) in lay_out_steps(asked, plan_flow(asked, PROJECT), kit.ids).items():
             made = kit.new_task(parameters=bytes(asked[key].task.parameters), name=key, group=flow)
             new.append(NewStep(key, made._replace(id=task, due_at=steps[key].get("due_at")), spec))
         return cls(kit, await kit.node(), NewFlow(flow, PROJECT, "a flow", kit.now, new))
@@ -85,9 +85,9 @@ async def items_of(kit: Kit, flow: GroupId, key: StepKey) -> list[TaskId]:
     return [row[0] for row in await kit.second.engine.read(lambda tx: tx.fetch(sql, flow, key))]
 
 
-def _asked(step: Mapping[str, Any]) -> StepAsked:
-    said = {name: value for name, value in step.items() if name in StepAsked._fields}
+def _asked(step: Mapping[str, Any]) -> StepRequest:
+    said = {name: value for name, value in step.items() if name in StepRequest._fields}
     after = said.pop("after", {})
     parents = after if isinstance(after, Mapping) else dict.fromkeys(after, "success")
     body = TaskBody("echo", msgspec.Raw(msgspec.json.encode(step.get("parameters", {}))))
-    return StepAsked(body, parents, **said)
+    return StepRequest(body, parents, **said)

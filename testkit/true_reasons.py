@@ -26,7 +26,7 @@ _HELD = {TaskStatus.ASSIGNED: "assigned", TaskStatus.PROCESSING: "processing"}
 async def untrue(master: Master, task: TaskId) -> str | None:
     """Return what is wrong with the answer; None when it is true. The master need not run."""
     master.configure.fresh_s = 0.0
-    said = await master.why.why(task)
+    said = await master.why.explain_task(task)
     record = (await master.store.load_tasks([task]))[task]
     true = await _true_causes(master, record)
     if said.data["cause"] not in true or said.data["status"] != record.status.word:

@@ -25,7 +25,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from bench.peers.measured import Measured
 from crawlfleet.execution.crawl.fetch.connections import Connector
-from crawlfleet.execution.crawl.fetch.http_client import HttpClient, Options, Way
+from crawlfleet.execution.crawl.fetch.http_client import HttpClient, PreparedOrigin, RequestOptions
 from crawlfleet.execution.crawl.frontier.urls import origin_prefix
 
 AT_ONCE = 32
@@ -50,7 +50,7 @@ async def by_session() -> AsyncIterator[Fetch]:
 @asynccontextmanager
 async def by_own_client() -> AsyncIterator[Fetch]:
     client = HttpClient(Connector(limit=0), connect_s=10, total_s=30)
-    ways: dict[str, Way] = {}
+    ways: dict[str, PreparedOrigin] = {}
 
     async def look() -> None:
         pass
@@ -58,10 +58,10 @@ async def by_own_client() -> AsyncIterator[Fetch]:
     async def fetch(url: str) -> bytes:
         start = origin_prefix(url)
         if start not in ways:
-            ways[start] = client.way(start, Options({}))
+            ways[start] = client.prepare_origin(start, RequestOptions({}))
         answer = await client.get(ways[start], url, {}, look)
         parts = []
-        while chunk := await answer.chunk():
+        while chunk := await answer.read_part():
             parts.append(chunk)
         answer.release()
         return b"".join(parts)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from crawlfleet.control.composites.flows import StepAsked
+from crawlfleet.control.composites.flows import StepRequest
 from crawlfleet.errors import Conflict
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.flow import StepKey, Unrun
@@ -143,7 +143,7 @@ class SimFlows:
 
         async def send(master: SimMaster) -> AddedFlow:
             assert master.master is not None
-            return await master.master.flows.submit(name, None, asked, claim)
+            return await master.master.flows.submit_flow(name, None, asked, claim)
 
         added = await self._people.ask(send, rng)
         if added is None:
@@ -160,7 +160,7 @@ class SimFlows:
         async def send(master: SimMaster) -> bool:
             assert master.master is not None
             try:
-                await master.master.flows.resume(flow)
+                await master.master.flows.resume_flow(flow)
             except Conflict:
                 return False
             return True
@@ -170,7 +170,7 @@ class SimFlows:
     async def _cancel(self, flow: GroupId, rng: Random) -> None:
         async def send(master: SimMaster) -> bool:
             assert master.master is not None
-            await master.master.flows.cancel(flow)
+            await master.master.flows.cancel_flow(flow)
             return True
 
         await self._people.ask(send, rng)
@@ -214,7 +214,7 @@ def _holds(on: str, parent: StepRecord) -> bool:
     return parent.status is not TaskStatus.COMPLETED and parent.unrun is not Unrun.SKIPPED
 
 
-def _step(key: StepKey, rng: Random) -> StepAsked:
+def _step(key: StepKey, rng: Random) -> StepRequest:
     fields: dict[str, Any] = {
         "task_type": TASK_TYPE,
         "parameters": draw_parameters(rng),
@@ -225,5 +225,5 @@ def _step(key: StepKey, rng: Random) -> StepAsked:
     body = task_body(fields)
     assert isinstance(body, TaskBody), body
     if key == "fans":
-        return StepAsked(body, _EDGES[key], for_each=list(range(ITEMS)), max_items=ITEMS)
-    return StepAsked(body, _EDGES[key])
+        return StepRequest(body, _EDGES[key], for_each=list(range(ITEMS)), max_items=ITEMS)
+    return StepRequest(body, _EDGES[key])

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from crawlfleet.control.composites.groups import Wanted
+from crawlfleet.control.composites.groups import GroupRequest
 from crawlfleet.errors import OverLimit, Unavailable
 from crawlfleet.model.ids import TaskId, task_text
 from crawlfleet.model.instants import to_text
@@ -89,9 +89,9 @@ class People:
             history.add(past.SubmitSent(history.now, batch, size))
             assert master.master is not None
             if project is not None:
-                wanted = Wanted(project, batch)
-                return await master.master.groups.create(wanted, bodies, scope="people", key=batch)
-            return await master.master.submit.submit(bodies, is_atomic=True, scope="people", key=batch)
+                wanted = GroupRequest(project, batch)
+                return await master.master.groups.create_group(wanted, bodies, scope="people", key=batch)
+            return await master.master.submit.submit_tasks(bodies, is_atomic=True, scope="people", key=batch)
 
         try:
             answer = await self.ask(send, rng)
@@ -145,7 +145,7 @@ class People:
 
     async def _cancel_at(self, master: SimMaster, task: TaskId) -> bool:
         assert master.master is not None
-        applied = await master.master.cancel.cancel([task])
+        applied = await master.master.task_changes.cancel_tasks([task])
         if task in applied.after:
             history, round_ = self._world.history, self._world.rounds.get(task, 1)
             is_final = applied.after[task] is TaskStatus.CANCELLED
@@ -160,7 +160,7 @@ class People:
 
     async def _retry_at(self, master: SimMaster, task: TaskId) -> bool:
         assert master.master is not None
-        applied = await master.master.retry.retry([task])
+        applied = await master.master.task_changes.retry_tasks([task])
         if task in applied.after:
             history = self._world.history
             history.add(past.RetryAnswered(history.now, task, self._world.rounds[task]))
@@ -172,7 +172,7 @@ class People:
 
             async def send(master: SimMaster) -> bool:
                 assert master.master is not None
-                refused = (await master.master.reprioritize.reprioritize([task], priority)).refused
+                refused = (await master.master.task_changes.reprioritize_tasks([task], priority)).refused
                 assert all(refusal.code in _FAIR_REFUSALS for refusal in refused.values()), refused
                 return True
 
@@ -215,7 +215,7 @@ def _coroutine(send: Callable[[SimMaster], Awaitable[T]], master: SimMaster) -> 
 async def _hold(master: SimMaster, node: int, within_s: float | None) -> bool:
     assert master.master is not None
     if within_s is None:
-        await master.master.drain.ready(node)
+        await master.master.node_changes.make_ready(node)
     else:
-        await master.master.drain.drain(node, within_s)
+        await master.master.node_changes.drain_node(node, within_s)
     return True

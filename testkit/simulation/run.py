@@ -156,7 +156,7 @@ async def _final_state(world: World) -> FinalState:
         spec = msgspec.json.decode(record.spec) if record.spec else {}
         # Defaults are not stored.
         max_retries = spec.get("retry", {}).get("max_retries", 3)
-        why = None if record.status.is_final else (await master.why.why(task)).sentence
+        why = None if record.status.is_final else (await master.why.explain_task(task)).sentence
         tasks[task] = TaskState(
             record.status, record.round, record.retries, record.losses, record.deaths, max_retries, task in letters, why
         )

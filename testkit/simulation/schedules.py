@@ -39,7 +39,7 @@ class SimSchedules:
 
             async def send(master: SimMaster, body: ScheduleBody = body, claim: Claim = claim) -> Schedule:
                 assert master.master is not None
-                return (await master.master.schedules.create(body, by="people", claim=claim)).schedule
+                return (await master.master.schedules.create_schedule(body, by="people", claim=claim)).schedule
 
             made = await self._people.ask(send, self._rng)
             assert made is not None

@@ -10,7 +10,7 @@ import sys
 
 import uvloop
 
-from crawlfleet.demo_shop.server import serve
+from crawlfleet.demo_shop.server import run_server
 from testkit.site.nasty.behaviour_table import as_markdown
 from testkit.site.nasty.robots import VARIANTS
 from testkit.site.server import start_site
@@ -59,7 +59,7 @@ def main() -> int:
         robots=options.robots,
     )
     try:
-        uvloop.run(serve(start_site(site_options, options.host, options.port, delay_s=options.delay)))
+        uvloop.run(run_server(start_site(site_options, options.host, options.port, delay_s=options.delay)))
     except OSError as exc:
         sys.stderr.write(f"error: {options.host}:{options.port}: {exc}\n")
         return 1

@@ -85,7 +85,7 @@ class SiteConnection(Connection):
             same.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.transport.abort()
 
-    def respond(self, request: Request) -> asyncio.Task[None] | None:
+    def answer_request(self, request: Request) -> asyncio.Task[None] | None:
         self.served += 1
         answer = self._answerer(Exchange(self, request, self._memory))
         held = self._gate.admit(request.target)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from crawlfleet.demo_shop.http_messages import reply
+from crawlfleet.demo_shop.http_messages import write_response
 from testkit.site.connection import Answer, Exchange
 from testkit.site.nasty.behaviour_table import BEHAVIOURS
 from testkit.site.nasty.robots import VARIANTS
@@ -120,4 +120,4 @@ _DOORS: dict[str, Callable[[Site, Given], Any]] = {
 
 
 def _json(status: int, value: Any) -> bytes:
-    return reply(status, json.dumps(value), content_type="application/json")
+    return write_response(status, json.dumps(value), content_type="application/json")

@@ -68,7 +68,7 @@ def _feed(name: str, catalogue: VersionedCatalogue) -> Page | None:
 
 def _product_file(path: str, name: str, catalogue: VersionedCatalogue) -> Page | None:
     number = name.removeprefix("manual-").partition(".")[0]
-    product = catalogue.product(int(number)) if is_number(number) else None
+    product = catalogue.get_product(int(number)) if is_number(number) else None
     if product is None:
         return None
     kinds = {

@@ -18,14 +18,14 @@ class PlainStorefront:
         self.catalogue = catalogue
         self._demo = DemoStorefront(catalogue)
 
-    def robots(self) -> str:
-        return self._demo.robots()
+    def robots_text(self) -> str:
+        return self._demo.robots_text()
 
     def list_pages(self) -> list[ListedPage]:
-        return [ListedPage(path, path) for path in self.catalogue.paths()]
+        return [ListedPage(path, path) for path in self.catalogue.page_paths()]
 
-    def page(self, path: str, query: str) -> Page | None:
-        return _awkward_page(path) or self._demo.page(path, query)
+    def find_page(self, path: str, query: str) -> Page | None:
+        return _awkward_page(path) or self._demo.find_page(path, query)
 
 
 def _awkward_page(path: str) -> Page | None:

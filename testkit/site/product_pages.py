@@ -73,14 +73,14 @@ def list_pages(catalogue: VersionedCatalogue) -> Iterator[ListedPage]:
             path = f"/images/{product.number}.jpg"
             yield ListedPage(path, path, is_html=False)
         if is_tracked(product):
-            marked |= {tracked_path(other.path): other.path for other in catalogue.related(product)}
+            marked |= {tracked_path(other.path): other.path for other in catalogue.related_products(product)}
     for path, canonical in marked.items():
         yield ListedPage(path, canonical)
 
 
 def write_product(product: SiteProduct, catalogue: VersionedCatalogue, page_bytes: int) -> str:
     body = _write_body(product)
-    for other in catalogue.related(product):
+    for other in catalogue.related_products(product):
         href = tracked_path(other.path) if is_tracked(product) else f"../products/{other.number}"
         body += f'<p class="related"><a href="{href}">{escape(other.title)}</a></p>'
     if has_slash_link(product):

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from crawlfleet.demo_shop.connection import Connection
-from crawlfleet.demo_shop.server import RunningServer, listen
+from crawlfleet.demo_shop.server import RunningServer, start_listening
 from testkit.site.connection import SiteConnection
 from testkit.site.page_gate import PageGate, page_delay_s
 from testkit.site.request_log import LoggedRequest, RequestLog
@@ -62,7 +62,9 @@ async def start_site(
     """Start the nasty site, for any host name that leads here. It serves until it is closed."""
     delay_s = page_delay_s(delay_s)
     site, opened = Site(options or SiteOptions()), set[Connection]()
-    server, url = await listen(lambda: SiteConnection(site.answer, site.memory, site.gate, opened, delay_s), host, port)
+    server, url = await start_listening(
+        lambda: SiteConnection(site.answer, site.memory, site.gate, opened, delay_s), host, port
+    )
     return RunningSite(server, url, opened, site)
 
 

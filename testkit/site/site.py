@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
-from crawlfleet.demo_shop.http_messages import Request, reply
+from crawlfleet.demo_shop.http_messages import Request, write_response
 from crawlfleet.demo_shop.page_answers import PageAnswers
 from crawlfleet.demo_shop.site_page import ORIGIN, Page
 from testkit.site import structured_data
@@ -109,7 +109,7 @@ class Site:
 
     def _bodies(self, shop: Storefront, rules: Rules) -> dict[str, bytes | None]:
         paths = {listed.path for listed in shop.list_pages() if rules.include(listed)}
-        pages = {path: shop.page(*_split(path)) for path in paths}
+        pages = {path: shop.find_page(*_split(path)) for path in paths}
         return {path: page.body if page else None for path, page in pages.items()}
 
     def answer(self, exchange: Exchange) -> Answer:
@@ -118,20 +118,20 @@ class Site:
             return answer_control(self, exchange)
         self.log.note(request)
         if self.most_per_second is not None and not self.memory.is_open(request.host, self.most_per_second):
-            return reply(429, "Slowly, please.", [("Retry-After", "1")])
+            return write_response(429, "Slowly, please.", [("Retry-After", "1")])
         if request.path == "/robots.txt":
-            return robots_answer(exchange, self.robots, self.shop.robots().replace(ORIGIN, request.origin))
+            return robots_answer(exchange, self.robots, self.shop.robots_text().replace(ORIGIN, request.origin))
         if (behaviour := find_behaviour(request.path)) is not None:
             return behaviour.answer(exchange)
-        return self._pages.answer(request)
+        return self._pages.answer_request(request)
 
     def _find_page(self, path: str, query: str) -> Page | None:
-        return self.shop.page(path, query)
+        return self.shop.find_page(path, query)
 
     def _changed_at(self, request: Request, page: Page) -> datetime:
         """Return the date of the oldest version since which the page is unchanged."""
         since = self.version
-        while since > 1 and self._shop_at(since - 1).page(request.path, request.query) == page:
+        while since > 1 and self._shop_at(since - 1).find_page(request.path, request.query) == page:
             since -= 1
         return changed_at(since)
 

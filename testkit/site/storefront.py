@@ -44,7 +44,7 @@ class NastyStorefront:
         self._page_bytes = page_bytes
         self._has_traps = has_traps
 
-    def robots(self) -> str:
+    def robots_text(self) -> str:
         return ROBOTS
 
     def list_pages(self) -> list[ListedPage]:
@@ -64,7 +64,7 @@ class NastyStorefront:
         found += product_pages.list_pages(self.catalogue)
         return found + link_pages.list_pages(has_traps=self._has_traps) + feeds.list_pages()
 
-    def page(self, path: str, query: str) -> Page | None:
+    def find_page(self, path: str, query: str) -> Page | None:
         match path.split("/")[1:]:
             case [""]:
                 return html_page(self._front())
@@ -131,7 +131,7 @@ class NastyStorefront:
         return self._listing(f"Search: {word}", path, self._search_products(word), query, href=f"{path}&amp;page=")
 
     def _product(self, kind: str, number: int, rest: list[str], query: str) -> Page | None:
-        product = self.catalogue.product(number)
+        product = self.catalogue.get_product(number)
         if product is None:
             gone = self.catalogue.is_gone(number) and not rest
             return Page(write_page("Gone", "<p>Sold out for ever.</p>").encode(), status=410) if gone else None

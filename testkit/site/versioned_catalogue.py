@@ -51,7 +51,7 @@ class VersionedCatalogue(Catalogue[SiteProduct]):
         super().__init__(_make_products(range(1, self.made + 1), seed, version, count, is_plain))
 
     def is_gone(self, number: int) -> bool:
-        return 1 <= number <= self.made and self.product(number) is None
+        return 1 <= number <= self.made and self.get_product(number) is None
 
 
 def changed_at(version: int) -> datetime:

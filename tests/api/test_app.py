@@ -87,7 +87,7 @@ def _raising(error: Exception) -> Callable[..., Awaitable[Any]]:
 async def test_errors_of_ours_are_told_without_their_words(
     site: Site, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int, code: str
 ) -> None:
-    monkeypatch.setattr(site.master.submit, "submit", _raising(error))
+    monkeypatch.setattr(site.master.submit, "submit_tasks", _raising(error))
     monkeypatch.setattr(site.store, "task_totals", _raising(error))
     for answer in (
         await site.post("/api/v1/tasks", {"task_type": "echo"}),

@@ -21,7 +21,7 @@ PARTS = ("follow", "normalise", "traps", "pagination")
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_examples_can_be_submitted(example: str) -> None:
-    assert TaskTypes({"web_crawl": WebCrawl.schema}).refusal("web_crawl", example.encode()) is None
+    assert TaskTypes({"web_crawl": WebCrawl.schema}).find_refusal("web_crawl", example.encode()) is None
     assert find_follow_problems(msgspec.json.decode(example)) == []
 
 

@@ -33,7 +33,7 @@ async def result_of(parameters: dict[str, Any]) -> tuple[dict[str, Any], str]:
 def test_an_example_gives_what_stands_below_it(at: int) -> None:
     asked, expected = EXAMPLES[at : at + 2]
     types = TaskTypes({"web_crawl": WebCrawl.schema}, builtin_checks())
-    assert types.refusal("web_crawl", json.dumps({"url": "http://shop.test/", **asked}).encode()) is None
+    assert types.find_refusal("web_crawl", json.dumps({"url": "http://shop.test/", **asked}).encode()) is None
     result, url = asyncio.run(result_of(asked))
     assert json.loads(json.dumps(result["data"]).replace(url, "http://shop.test")) == expected
 
@@ -46,6 +46,6 @@ def test_the_counts_are_those_shown() -> None:
 def test_the_refusal_is_that_shown() -> None:
     asked = {"extract": {"products": {"fields": {"price": {"selector": "span["}}}}, "url": "http://shop.test/"}
     types = TaskTypes({"web_crawl": WebCrawl.schema}, builtin_checks())
-    refused = types.refusal("web_crawl", json.dumps(asked).encode())
+    refused = types.find_refusal("web_crawl", json.dumps(asked).encode())
     assert refused is not None
     assert {"code": str(refused.code), "field": refused.field, "detail": refused.detail} == REFUSAL

@@ -27,9 +27,9 @@ async def test_figures_of_two_nodes_are_those_of_the_site(tmp_path: Path) -> Non
 
         async def is_counted() -> bool:
             found = (await running.client.host(site.host)).figures.total
-            return found is not None and found.requests >= asked
+            return found is not None and found.requests >= asked and found.pages >= 4 * PAGES
 
-        await running.until(is_counted, "not all requests are counted")
+        await running.until(is_counted, "not all requests and pages are counted")
         total = (await running.client.host(site.host)).figures.total
         assert total is not None
         assert (total.requests, total.pages) == (asked, 4 * PAGES)

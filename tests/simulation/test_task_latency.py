@@ -75,7 +75,7 @@ async def _run(world: World, work_ms: int) -> float:
     body = task_body({"task_type": TASK_TYPE, "project_id": "a", "parameters": {"ms": work_ms}})
     assert isinstance(body, TaskBody)
     began_at = world.loop.time()
-    (item,) = (await process.call(master.submit.submit, [body])).items
+    (item,) = (await process.call(master.submit.submit_tasks, [body])).items
     assert isinstance(item, Accepted)
     await _ended(world, item.id)
     return world.loop.time() - began_at

@@ -30,13 +30,10 @@ from redis.asyncio.connection import Connection as RedisConnection
 from crawlfleet.broker.redis import connection_factory
 from crawlfleet.execution.crawl.fetch import connections, http_client
 from crawlfleet.execution.crawl.fetch.connections import Connector, SiteConnection
-from crawlfleet.execution.crawl.fetch.http_client import Answer
+from crawlfleet.execution.crawl.fetch.http_client import SiteResponse
 from tests.paths import ROOT
 
 BOUNDED = ("aiohttp", "redis")
-SHARED_NAMES = {"_waiter"}
-"""Attributes of ours that aiohttp uses by the same name. Its queue of messages has a waiter while a proxy is asked for
-a tunnel, before anything is asked of the site; what it would set at the end of a connection was set before by us."""
 
 
 class Part(NamedTuple):
@@ -135,13 +132,13 @@ async def test_a_protocol_reads_by_itself_unless_a_parser_is_set() -> None:
 async def test_no_attribute_of_ours_has_the_name_of_one_of_aiohttps() -> None:
     loop = asyncio.get_running_loop()
     theirs = set(vars(ResponseHandler(loop))) | set(dir(ResponseHandler))
-    assert assigned_names(SiteConnection) & theirs == SHARED_NAMES
+    assert assigned_names(SiteConnection) & theirs == set()
     overridden = {name for name in vars(SiteConnection) if name in theirs and not name.startswith("__")}
     assert overridden == {"data_received", "connection_lost"}
     assert {
         name for name in vars(Connector) if name in dir(aiohttp.TCPConnector) and not name.startswith("__")
     } == set()
-    assert assigned_names(Answer) & set(dir(HeadersMixin)) <= {"_headers"}
+    assert assigned_names(SiteResponse) & set(dir(HeadersMixin)) <= {"_headers"}
 
 
 def test_the_mixin_reads_headers_by_the_name_we_give_them() -> None:
@@ -179,7 +176,7 @@ def test_nothing_else_of_theirs_is_used() -> None:
         (connections, assigned_names(SiteConnection) | set(vars(SiteConnection)) | set(vars(Connector))),
         (
             http_client,
-            assigned_names(Answer) | assigned_names(http_client.HttpClient) | set(vars(http_client.HttpClient)),
+            assigned_names(SiteResponse) | assigned_names(http_client.HttpClient) | set(vars(http_client.HttpClient)),
         ),
         (connection_factory, assigned_names(connection_factory.ConnectionFactory)),
     ):

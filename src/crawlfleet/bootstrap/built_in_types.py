@@ -39,19 +39,19 @@ class WebCrawlEngine:
 
     def seeds(self, parameters: Mapping[str, Any], members: int) -> CrawlSeeds:
         # The first call imports it: only a master that receives a crawl over many nodes needs the engine.
-        from crawlfleet.execution.crawl.shared.shared_crawl_seeds import BadCrawl, seeds_of
+        from crawlfleet.execution.crawl.shared.shared_crawl_seeds import BadCrawl, make_crawl_seeds
 
         try:
-            seeds = seeds_of(parameters, members)
+            seeds = make_crawl_seeds(parameters, members)
         except BadCrawl as exc:
             raise InvalidInput(exc.detail, field=exc.field) from exc
         return CrawlSeeds(seeds.limits, seeds.urls, seeds.parameters)
 
     def merge_field_counts(self, reports: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, dict[str, Any]]:
-        return field_counts.merged(list(reports))
+        return field_counts.merge_reports(list(reports))
 
     def never_matched_note(self, paths: Sequence[str], pages: int) -> str:
-        return field_counts.never_note(list(paths), pages)
+        return field_counts.never_matched_note(list(paths), pages)
 
     def is_never_matched_note(self, note: str) -> bool:
-        return note.startswith(field_counts.NEVER)
+        return note.startswith(field_counts.NEVER_MATCHED)

@@ -105,7 +105,7 @@ async def wait_online(demo: Demo) -> None:
 
 async def crawl(demo: Demo, tell: Callable[[Told], None]) -> GroupView:
     """Crawl the whole shop over all nodes, and return the group when the crawl is over."""
-    expected = len(demo.shop.catalogue.paths())
+    expected = len(demo.shop.catalogue.page_paths())
     group = await demo.client.crawl(
         [f"{demo.shop.url}/"],
         {"depth": DEPTH, "max_pages": 2 * expected, "extract": EXTRACT},

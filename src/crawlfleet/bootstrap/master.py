@@ -46,15 +46,14 @@ from crawlfleet.control.loops.scaler import Scaler
 from crawlfleet.control.loops.schedule_firer import ScheduleFirer
 from crawlfleet.control.loops.stager import Stager
 from crawlfleet.control.loops.work_mover import WorkMover
-from crawlfleet.control.nodes.drain import Drain
 from crawlfleet.control.nodes.heartbeat import Heartbeat, SimpleClients
+from crawlfleet.control.nodes.node_changes import NodeChanges
 from crawlfleet.control.nodes.open_session import OpenSession
 from crawlfleet.control.nodes.register import Register
 from crawlfleet.control.nodes.resource_allocation import ResourceAllocator
 from crawlfleet.control.nodes.sync import Sync
-from crawlfleet.control.nodes.unregister import Unregister
 from crawlfleet.control.tasks.admission import AdmissionControl, WaitingLimit
-from crawlfleet.control.tasks.changes import Cancel, Reprioritize, Retry
+from crawlfleet.control.tasks.changes import TaskChanges
 from crawlfleet.control.tasks.dead_letters import DeadLetters
 from crawlfleet.control.tasks.finish import Finish
 from crawlfleet.control.tasks.manual_assignment import AssignByHand
@@ -136,7 +135,7 @@ class Master:
             strategies=strategies.factories,
         )
         self.projects = Projects(store=store, broker=broker, clock=clock, id_factory=ids, placing=placing)
-        advice = PlacementContext(EvidenceCache(store=store, configure=self.configure), strategies)
+        context = PlacementContext(EvidenceCache(store=store, configure=self.configure), strategies)
         self.submit = Submit(
             store=store,
             broker=broker,
@@ -148,17 +147,15 @@ class Master:
             projects=self.projects,
         )
         self.schedules = Schedules(store=store, broker=broker, clock=clock, id_factory=ids, submit=self.submit)
-        self.cancel = Cancel(store=store, broker=broker, clock=clock)
-        self.retry = Retry(store=store, broker=broker, clock=clock)
+        self.task_changes = TaskChanges(store=store, broker=broker, clock=clock)
         self.groups = Groups(
-            store=store, submit=self.submit, cancel=self.cancel, retry=self.retry, id_factory=ids, clock=clock
+            store=store, submit=self.submit, task_changes=self.task_changes, id_factory=ids, clock=clock
         )
-        self.reprioritize = Reprioritize(store=store, broker=broker, clock=clock)
         self.assign = AssignByHand(store=store, broker=broker, clock=clock, id_factory=ids, configure=self.configure)
         self.pause = Pause(store=store, broker=broker, clock=clock, placing=placing)
         self.dead_letters = DeadLetters(store=store, broker=broker, clock=clock)
         allocate = ResourceAllocator(store=store, clock=clock, configure=self.configure)
-        self.why = Why(store=store, clock=clock, configure=self.configure, advice=advice, rng=rng, allocate=allocate)
+        self.why = Why(store=store, clock=clock, configure=self.configure, context=context, rng=rng, allocate=allocate)
         self.flows = Flows(store=store, broker=broker, clock=clock, id_factory=ids, submit=self.submit)
         self.finish = Finish(store=store, broker=broker, clock=clock, rng=rng)
         self.sync = Sync(
@@ -189,8 +186,7 @@ class Master:
         )
         self.heartbeat = Heartbeat(store=store, broker=broker, clock=clock, rng=rng, simple=terms.simple)
         self.hosts = Hosts(store=store, broker=broker, clock=clock, configure=self.configure)
-        self.drain = Drain(store=store, broker=broker, clock=clock)
-        self.unregister = Unregister(store=store, broker=broker, clock=clock)
+        self.node_changes = NodeChanges(store=store, broker=broker, clock=clock)
 
         self.leader = Leader(store=store, clock=clock, leadership=lead, holder=self.name)
         sight = ClusterView(
@@ -201,7 +197,7 @@ class Master:
             rng=rng,
             configure=self.configure,
             orders=orders,
-            context=advice,
+            context=context,
             ageing=Ageing(),
             max_window=window,
         )
@@ -214,7 +210,7 @@ class Master:
             id_factory=ids,
             view=sight,
             placing=placing,
-            context=advice,
+            context=context,
         )
         self.granter = Granter(
             store=store,
@@ -223,13 +219,15 @@ class Master:
             leadership=lead,
             rng=rng,
             configure=self.configure,
-            evidence=advice.evidence,
+            evidence=context.evidence,
         )
         self.reaper = Reaper(store=store, broker=broker, clock=clock, leadership=lead, ledger=ledger, rng=rng)
-        self.stager = Stager(store=store, broker=broker, clock=clock, leadership=lead, failed_nodes=advice.failed_nodes)
+        self.stager = Stager(
+            store=store, broker=broker, clock=clock, leadership=lead, failed_nodes=context.failed_nodes
+        )
         self.firer = ScheduleFirer(store=store, broker=broker, clock=clock, leadership=lead, submit=self.submit)
         self.relay = Relay(store=store, broker=broker, clock=clock, leadership=lead)
-        self.learner = EvidenceAggregator(store=store, clock=clock, leadership=lead, evidence=advice.evidence)
+        self.learner = EvidenceAggregator(store=store, clock=clock, leadership=lead, evidence=context.evidence)
         self.tallier = CounterAggregator(store=store, clock=clock, leadership=lead)
         reach = HostReach()
         self.figure_tallier = HostStatsAggregator(store=store, clock=clock, leadership=lead, reach=reach)
@@ -323,5 +321,5 @@ class Master:
             chunks=chunks,
             id_slot=id_slot,
         )
-        await master.known_types.seed(schemas)
+        await master.known_types.seed_types(schemas)
         return master

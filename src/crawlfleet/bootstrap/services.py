@@ -6,6 +6,7 @@ from crawlfleet.api.http.services import Services
 from crawlfleet.bootstrap.built_in_types import SHOP_TYPES, WebCrawlEngine
 from crawlfleet.bootstrap.master import Master
 from crawlfleet.control.admin.clusters import Clusters
+from crawlfleet.control.admin.queue_reader import QueueReader
 from crawlfleet.control.admin.submit_audit import SubmitLog
 from crawlfleet.control.composites.crawl_coordination import Exchange
 from crawlfleet.control.composites.crawl_summary import CrawlSummaries
@@ -13,13 +14,15 @@ from crawlfleet.control.composites.products import Products
 from crawlfleet.control.composites.shop_flows import ShopFlows
 from crawlfleet.control.composites.spread_crawl import SpreadCrawl
 from crawlfleet.control.nodes.heartbeat_feed import HeartbeatFeed
+from crawlfleet.control.nodes.node_reader import NodeReader
 from crawlfleet.control.nodes.proxy_reports import ProxyReports
 from crawlfleet.control.results.cookie_jars import CookieJars
 from crawlfleet.control.results.execution_lookup import ExecutionLookup
 from crawlfleet.control.results.page_notes import PageNotes
 from crawlfleet.control.results.result_collection import Collect
 from crawlfleet.control.support.event_feed import EventFeed
-from crawlfleet.control.support.task_completion_watcher import Ends
+from crawlfleet.control.support.task_completion_watcher import TaskCompletionWatcher
+from crawlfleet.control.tasks.task_reader import TaskReader
 from crawlfleet.results.page_notes import StoredPageNotes
 
 
@@ -38,11 +41,11 @@ def build_services(master: Master) -> Services:
         loops=master.loops,
         submit=master.submit,
         submit_audit=SubmitLog(master.audit),
-        retry=master.retry,
-        reprioritize=master.reprioritize,
+        task_changes=master.task_changes,
         assign=master.assign,
         dead_letters=master.dead_letters,
-        task_completions=Ends(store=store, signals=broker.signals),
+        task_completions=TaskCompletionWatcher(store=store, signals=broker.signals),
+        task_reader=TaskReader(store=store, progress=broker.progress),
         groups=master.groups,
         flows=master.flows,
         schedules=master.schedules,
@@ -51,7 +54,7 @@ def build_services(master: Master) -> Services:
             store=store,
             clock=clock,
             flows=master.flows,
-            cancel=master.cancel,
+            task_changes=master.task_changes,
             task_types=master.task_types,
             shop_types=SHOP_TYPES,
         ),
@@ -63,19 +66,20 @@ def build_services(master: Master) -> Services:
         page_notes=PageNotes(store=store, reader=StoredPageNotes(chunks), executions=executions),
         cookie_jars=CookieJars(store=store, clock=clock),
         register=master.register,
-        unregister=master.unregister,
         open_session=master.open_session,
         sync=master.sync,
         heartbeat=master.heartbeat,
         heartbeat_feed=HeartbeatFeed(store=store, clock=clock),
-        drain=master.drain,
+        node_changes=master.node_changes,
         proxy_reports=ProxyReports(store=store, clock=clock),
+        node_reader=NodeReader(store=store, measurements=broker.measurements, configure=master.configure),
         tokens=master.tokens,
         audit=master.audit,
         clusters=Clusters(store=store, broker=broker, clock=clock, configure=master.configure),
         configure=master.configure,
         projects=master.projects,
         pause=master.pause,
+        queue_reader=QueueReader(store=store),
         hosts=master.hosts,
         why=master.why,
         event_feed=EventFeed(store=store, broker=broker),

@@ -7,7 +7,7 @@ import sys
 
 import uvloop
 
-from crawlfleet.demo_shop.server import serve, start_shop
+from crawlfleet.demo_shop.server import run_server, start_shop
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -31,7 +31,7 @@ def main() -> int:
         parser.error("--delay: between 0 and 3,600 seconds")
     shop = start_shop(options.host, options.port, options.products, seed=options.seed, delay_s=options.delay)
     try:
-        uvloop.run(serve(shop))
+        uvloop.run(run_server(shop))
     except OSError as exc:
         sys.stderr.write(f"error: {options.host}:{options.port}: {exc}\n")
         return 1

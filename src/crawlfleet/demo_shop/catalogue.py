@@ -10,15 +10,15 @@ from typing import Generic, TypeVar
 
 PAGE_PRODUCTS = 20
 CATEGORIES = {"kitchen": "Kitchen", "garden": "Garden", "office": "Office", "travel": "Travel", "toys": "Toys & Games"}
-_LOOKS = ("Blue", "Red", "Oak", "Steel", "Linen", "Tiny", "Grand", "Quiet", "Bright", "Folding", "Café", "Old")
-_THINGS = {
+_ADJECTIVES = ("Blue", "Red", "Oak", "Steel", "Linen", "Tiny", "Grand", "Quiet", "Bright", "Folding", "Café", "Old")
+_NOUNS = {
     "kitchen": ("Kettle", "Pan", "Teapot", "Whisk", "Board"),
     "garden": ("Spade", "Lantern", "Bench", "Hose", "Trellis"),
     "office": ("Lamp", "Stapler", "Notebook", "Chair", "Desk"),
     "travel": ("Bag", "Pillow", "Map", "Flask", "Umbrella"),
     "toys": ("Train", "Puzzle", "Kite", "Robot", "Yo-yo"),
 }
-_WORDS = [
+_QUALITIES = [
     "well made",
     "light",
     "sturdy",
@@ -68,19 +68,21 @@ class Catalogue(Generic[ProductT_co]):
             slug: tuple(product for product in self.products if product.category == slug) for slug in CATEGORIES
         }
         self._by_number = {product.number: product for product in self.products}
-        self._place = {product.number: at for same in self.by_category.values() for at, product in enumerate(same)}
+        self._index_in_category = {
+            product.number: index for same in self.by_category.values() for index, product in enumerate(same)
+        }
 
-    def product(self, number: int) -> ProductT_co | None:
+    def get_product(self, number: int) -> ProductT_co | None:
         return self._by_number.get(number)
 
-    def related(self, product: Product) -> tuple[ProductT_co, ...]:
+    def related_products(self, product: Product) -> tuple[ProductT_co, ...]:
         """Return up to three other products of the same category, which the product's page links to."""
         same = self.by_category[product.category]
-        at = self._place[product.number]
-        around = (same[(at + step) % len(same)] for step in range(1, min(4, len(same))))
+        index = self._index_in_category[product.number]
+        around = (same[(index + step) % len(same)] for step in range(1, min(4, len(same))))
         return tuple(other for other in around if other is not product)
 
-    def paths(self) -> list[str]:
+    def page_paths(self) -> list[str]:
         """Return the path of every page that is linked, over any number of links, from the front page."""
         paths = ["/", "/about"]
         paths += listing_paths("/products", len(self.products))
@@ -102,10 +104,10 @@ def make_product(number: int, rng: Random) -> Product:
     category = rng.choice(tuple(CATEGORIES))
     return Product(
         number=number,
-        title=f"{rng.choice(_LOOKS)} {rng.choice(_THINGS[category])} No. {number}",
+        title=f"{rng.choice(_ADJECTIVES)} {rng.choice(_NOUNS[category])} No. {number}",
         cents=rng.randrange(199, 49_999),
         category=category,
-        description=f"{', '.join(rng.sample(_WORDS, 4)).capitalize()}.",
+        description=f"{', '.join(rng.sample(_QUALITIES, 4)).capitalize()}.",
         stock=rng.randrange(0, 50),
     )
 

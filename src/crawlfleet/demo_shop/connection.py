@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import cast
 
-from crawlfleet.demo_shop.http_messages import HEAD_BYTES, Malformed, Request, is_number, parse_request, reply
+from crawlfleet.demo_shop.http_messages import HEAD_BYTES, Malformed, Request, is_number, parse_request, write_response
 
 BODY_BYTES = 1_000_000
 """Largest body of a request; a larger one is refused."""
@@ -40,10 +40,10 @@ class Connection(asyncio.Protocol, ABC):
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data
-        self._serve()
+        self._serve_requests()
 
     @abstractmethod
-    def respond(self, request: Request) -> asyncio.Task[None] | None:
+    def answer_request(self, request: Request) -> asyncio.Task[None] | None:
         """Answer the request; returns a task where the answer takes time, during which no other request is read."""
 
     def send_answer(self, request: Request, answer: bytes) -> None:
@@ -53,19 +53,19 @@ class Connection(asyncio.Protocol, ABC):
         if not request.is_kept_alive:
             self.transport.close()
 
-    def _serve(self) -> None:
+    def _serve_requests(self) -> None:
         while self._answering is None and not self.transport.is_closing():
             try:
                 request = self._next_request()
             except Malformed:
-                self.transport.write(reply(400, b"not HTTP/1"))
+                self.transport.write(write_response(400, b"not HTTP/1"))
                 self.transport.close()
                 return
             if request is None:
                 return
-            self._answering = self.respond(request)
+            self._answering = self.answer_request(request)
             if self._answering is not None:
-                self._answering.add_done_callback(self._go_on)
+                self._answering.add_done_callback(self._end_answer)
 
     def _next_request(self) -> Request | None:
         end = self._buffer.find(b"\r\n\r\n")
@@ -84,7 +84,7 @@ class Connection(asyncio.Protocol, ABC):
         self._buffer = self._buffer[after:]
         return request
 
-    def _go_on(self, task: asyncio.Task[None]) -> None:
+    def _end_answer(self, task: asyncio.Task[None]) -> None:
         self._answering = None
         if task.cancelled():
             return
@@ -93,7 +93,7 @@ class Connection(asyncio.Protocol, ABC):
             asyncio.get_running_loop().call_exception_handler(context)
             self.transport.abort()
             return
-        self._serve()
+        self._serve_requests()
 
 
 class ShopConnection(Connection):
@@ -103,7 +103,7 @@ class ShopConnection(Connection):
         super().__init__(opened, delay_s)
         self._answer = answer
 
-    def respond(self, request: Request) -> asyncio.Task[None] | None:
+    def answer_request(self, request: Request) -> asyncio.Task[None] | None:
         answer = self._answer(request)
         if self._delay_s:
             return asyncio.create_task(self._respond_later(request, answer))

@@ -54,8 +54,8 @@ class Request:
 
     @property
     def is_kept_alive(self) -> bool:
-        asked = self.headers.get("connection", "").lower()
-        return asked == "keep-alive" if self.is_old else asked != "close"
+        requested = self.headers.get("connection", "").lower()
+        return requested == "keep-alive" if self.is_old else requested != "close"
 
 
 def parse_request(head: bytes, client: tuple[str, int]) -> Request:
@@ -74,7 +74,7 @@ def parse_request(head: bytes, client: tuple[str, int]) -> Request:
     return Request(words[0], target, headers, client=client, is_old=words[2] == "HTTP/1.0")
 
 
-def head(
+def write_head(
     status: int, headers: Iterable[tuple[str, str]] = (), content_type: str | None = HTML, version: str = "HTTP/1.1"
 ) -> bytes:
     """Write the head alone, without a header for the length of the body."""
@@ -89,7 +89,7 @@ def head(
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
-def reply(
+def write_response(
     status: int,
     body: bytes | str = b"",
     headers: Iterable[tuple[str, str]] = (),
@@ -98,7 +98,7 @@ def reply(
 ) -> bytes:
     """Write a whole, well-formed response."""
     raw = body.encode() if isinstance(body, str) else body
-    return head(status, [*headers, ("Content-Length", str(len(raw)))], content_type, version) + raw
+    return write_head(status, [*headers, ("Content-Length", str(len(raw)))], content_type, version) + raw
 
 
 def is_number(text: str) -> bool:

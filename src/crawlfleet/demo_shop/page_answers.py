@@ -14,12 +14,12 @@ from functools import cache
 from hashlib import blake2b
 from typing import NamedTuple
 
-from crawlfleet.demo_shop.http_messages import Request, reply
+from crawlfleet.demo_shop.http_messages import Request, write_response
 from crawlfleet.demo_shop.site_page import HOST, ORIGIN, Page
 
 CACHE_BYTES = 400_000_000
 """Size above which no further responses are cached."""
-_MISSING = reply(404, "<!doctype html><title>Not found</title><p>There is no such page.</p>")
+_MISSING = write_response(404, "<!doctype html><title>Not found</title><p>There is no such page.</p>")
 
 
 class _CachedAnswer(NamedTuple):
@@ -41,9 +41,9 @@ class PageAnswers:
         self._cache: dict[str, _CachedAnswer] = {}
         self._cached_bytes = 0
 
-    def answer(self, request: Request) -> bytes:
+    def answer_request(self, request: Request) -> bytes:
         if request.method not in {"GET", "HEAD"}:
-            return reply(405, "Only to be read.", [("Allow", "GET, HEAD")])
+            return write_response(405, "Only to be read.", [("Allow", "GET, HEAD")])
         cached = self._cache.get(request.target)
         if cached is None:
             page = self._find_page(request.path, request.query)
@@ -66,11 +66,11 @@ class PageAnswers:
         headers = [*page.headers, ("ETag", etag), ("Last-Modified", _http_date(changed_at)), ("Server", "shop")]
         if page.status != 200:
             headers = list(page.headers)
-        made = _CachedAnswer(reply(page.status, body, headers, page.content_type), etag, changed_at)
+        answer = _CachedAnswer(write_response(page.status, body, headers, page.content_type), etag, changed_at)
         if not names_itself and self._cached_bytes < CACHE_BYTES:
-            self._cache[request.target] = made
-            self._cached_bytes += len(made.answer)
-        return made
+            self._cache[request.target] = answer
+            self._cached_bytes += len(answer.answer)
+        return answer
 
 
 @cache
@@ -92,5 +92,5 @@ def _is_unchanged(request: Request, cached: _CachedAnswer) -> bool:
 
 
 def _not_modified(cached: _CachedAnswer) -> bytes:
-    dated = f"Last-Modified: {_http_date(cached.changed_at)}"
-    return "\r\n".join(("HTTP/1.1 304 Not Modified", f"ETag: {cached.etag}", dated, "", "")).encode()
+    last_modified = f"Last-Modified: {_http_date(cached.changed_at)}"
+    return "\r\n".join(("HTTP/1.1 304 Not Modified", f"ETag: {cached.etag}", last_modified, "", "")).encode()

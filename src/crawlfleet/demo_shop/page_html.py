@@ -10,7 +10,9 @@ from crawlfleet.demo_shop.catalogue import CATEGORIES, PAGE_PRODUCTS, Catalogue,
 
 
 def write_front(catalogue: Catalogue[Product]) -> str:
-    bestsellers = "".join(f'<li><a href="{it.path}">{escape(it.title)}</a></li>' for it in catalogue.products[:5])
+    bestsellers = "".join(
+        f'<li><a href="{product.path}">{escape(product.title)}</a></li>' for product in catalogue.products[:5]
+    )
     return write_page("The Demo Shop", f"<p>{len(catalogue.products)} products.</p><ul>{bestsellers}</ul>")
 
 
@@ -20,7 +22,7 @@ def write_about() -> str:
 
 def write_listing(title: str, path: str, products: Sequence[Product], number: int) -> str:
     shown = products[(number - 1) * PAGE_PRODUCTS : number * PAGE_PRODUCTS]
-    links = [f'<a href="{it}">{at}</a>' for at, it in enumerate(listing_paths(path, len(products)), 1)]
+    links = [f'<a href="{href}">{page}</a>' for page, href in enumerate(listing_paths(path, len(products)), 1)]
     if number < count_pages(len(products)):
         links.append(f'<a rel="next" href="{path}?page={number + 1}">Next</a>')
     return write_page(title, "".join(map(write_card, shown)) + f'<nav class="pages">{" ".join(links)}</nav>')
@@ -45,7 +47,7 @@ def write_product(product: Product, related: Sequence[Product]) -> str:
         f'<p><a href="/category/{product.category}">{escape(CATEGORIES[product.category])}</a></p>'
     )
     return write_page(
-        product.title, body + "".join(f'<p><a href="{it.path}">{escape(it.title)}</a></p>' for it in related)
+        product.title, body + "".join(f'<p><a href="{other.path}">{escape(other.title)}</a></p>' for other in related)
     )
 
 

@@ -50,23 +50,23 @@ async def start_shop(
     """Serve the demo shop until it is closed. `delay_s` is the least time of every response, as over a network."""
     catalogue, opened = make_catalogue(products, seed), set[Connection]()
     site = DemoSite(catalogue)
-    server, url = await listen(lambda: ShopConnection(site.answer, opened, delay_s), host, port)
+    server, url = await start_listening(lambda: ShopConnection(site.answer_request, opened, delay_s), host, port)
     return RunningShop(server, url, opened, catalogue)
 
 
-async def listen(connect: Callable[[], Connection], host: str, port: int) -> tuple[asyncio.Server, str]:
+async def start_listening(connect: Callable[[], Connection], host: str, port: int) -> tuple[asyncio.Server, str]:
     """Start to listen; returns the server, and its URL without a slash at the end."""
     server = await asyncio.get_running_loop().create_server(connect, host, port, backlog=1_024)
-    shown = f"[{host}]" if ":" in host else host
-    return server, f"http://{shown}:{server.sockets[0].getsockname()[1]}"
+    shown_host = f"[{host}]" if ":" in host else host
+    return server, f"http://{shown_host}:{server.sockets[0].getsockname()[1]}"
 
 
-async def serve(start: Awaitable[RunningServer]) -> None:
+async def run_server(start: Awaitable[RunningServer]) -> None:
     """Run a server as a process: prints its address, and closes it at SIGINT or SIGTERM."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signal_number, stop.set)
     running = await start
     try:
         sys.stdout.write(f"{running.url}\n")

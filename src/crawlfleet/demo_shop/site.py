@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from crawlfleet.demo_shop.catalogue import Catalogue, Product
-from crawlfleet.demo_shop.http_messages import TEXT, Request, reply
+from crawlfleet.demo_shop.http_messages import TEXT, Request, write_response
 from crawlfleet.demo_shop.page_answers import PageAnswers
 from crawlfleet.demo_shop.site_page import ORIGIN
 from crawlfleet.demo_shop.storefront import DemoStorefront
@@ -19,9 +19,10 @@ class DemoSite:
 
     def __init__(self, catalogue: Catalogue[Product]) -> None:
         self._storefront = DemoStorefront(catalogue)
-        self._pages = PageAnswers(self._storefront.page, lambda _request, _page: OPENED_AT)
+        self._pages = PageAnswers(self._storefront.find_page, lambda _request, _page: OPENED_AT)
 
-    def answer(self, request: Request) -> bytes:
+    def answer_request(self, request: Request) -> bytes:
         if request.path == "/robots.txt":
-            return reply(200, self._storefront.robots().replace(ORIGIN, request.origin), content_type=TEXT)
-        return self._pages.answer(request)
+            robots_text = self._storefront.robots_text().replace(ORIGIN, request.origin)
+            return write_response(200, robots_text, content_type=TEXT)
+        return self._pages.answer_request(request)

@@ -19,37 +19,40 @@ class DemoStorefront:
     def __init__(self, catalogue: Catalogue[Product]) -> None:
         self.catalogue = catalogue
 
-    def robots(self) -> str:
+    def robots_text(self) -> str:
         return ROBOTS
 
-    def page(self, path: str, query: str) -> Page | None:
+    def find_page(self, path: str, query: str) -> Page | None:
         match path.split("/")[1:]:
             case [""]:
                 return html_page(page_html.write_front(self.catalogue))
             case ["about"]:
                 return html_page(page_html.write_about())
             case ["products"]:
-                return self._listing("All products", path, query)
+                return self._listing_page("All products", path, query)
             case ["products", number]:
-                return self._product(number)
+                return self._product_page(number)
             case ["category", slug] if slug in CATEGORIES:
-                return self._listing(CATEGORIES[slug], path, query)
+                return self._listing_page(CATEGORIES[slug], path, query)
             case _:
-                return self._sitemap(path)
+                return self._sitemap_page(path)
 
-    def _listing(self, title: str, path: str, query: str) -> Page | None:
+    def _listing_page(self, title: str, path: str, query: str) -> Page | None:
         number = parse_page_number(query)
         products = self.catalogue.by_category.get(path.rpartition("/")[2], self.catalogue.products)
         return None if number is None else html_page(page_html.write_listing(title, path, products, number))
 
-    def _product(self, number: str) -> Page | None:
-        product = self.catalogue.product(int(number)) if is_number(number) else None
-        return None if product is None else html_page(page_html.write_product(product, self.catalogue.related(product)))
+    def _product_page(self, number: str) -> Page | None:
+        product = self.catalogue.get_product(int(number)) if is_number(number) else None
+        if product is None:
+            return None
+        return html_page(page_html.write_product(product, self.catalogue.related_products(product)))
 
-    def _sitemap(self, path: str) -> Page | None:
+    def _sitemap_page(self, path: str) -> Page | None:
         if path != "/sitemap.xml":
             return None
-        return Page(write_urlset((f"{ORIGIN}{listed}", None) for listed in self.catalogue.paths()), "application/xml")
+        entries = ((f"{ORIGIN}{listed}", None) for listed in self.catalogue.page_paths())
+        return Page(write_urlset(entries), "application/xml")
 
 
 def parse_page_number(query: str) -> int | None:

@@ -7,7 +7,7 @@ import msgspec
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.model.status import ErrorClass
-from crawlfleet.wire.products import products_in
+from crawlfleet.wire.products import decode_products
 from crawlfleet.wire.sync import NULL, AssignmentBody, OutcomeBody
 
 
@@ -19,7 +19,7 @@ def validate_outcome(outcome: OutcomeBody, assignment: AssignmentBody) -> Outcom
         result = _validate_json(outcome.result, limits.RESULT_BYTES, "result")
         metrics = _validate_json(outcome.metrics, limits.METRICS_BYTES, "metrics")
         if outcome.products:
-            products_in(outcome.products)
+            decode_products(outcome.products)
             _check_products_size(outcome)
     except ValueError as exc:
         return failed_outcome(assignment, f"the executor's answer cannot be used: {exc}")

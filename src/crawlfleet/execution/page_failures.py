@@ -32,15 +32,15 @@ class PageFailed(Exception):
         status: int = 0,
         retry_after_s: float = 0.0,
         kind: str = "",
-        wall: str | None = None,
-        at: str = "",
+        block_product: str | None = None,
+        failed_url: str = "",
     ) -> None:
         super().__init__(message)
         self.error = error
         self.kind = kind or error
-        self.wall = wall
+        self.block_product = block_product
         """Whose it is, where a page of a known wall came."""
-        self.at = at
+        self.failed_url = failed_url
         """The URL whose connection failed, which redirects may have led to."""
         self.permanent = permanent
         self.status = status
@@ -48,19 +48,19 @@ class PageFailed(Exception):
         """How long the site asks us to stay away; 0 when it does not say."""
 
     @property
-    def is_wall(self) -> bool:
+    def is_block_page(self) -> bool:
         """The site does not want us, however slowly we come."""
         return self.kind == "blocked"
 
     @property
-    def may_be_hosts(self) -> bool:
+    def may_be_host_outage(self) -> bool:
         """Whether it is for others to say if the page failed or its host; a wait that the site asks for is neither."""
-        return self.kind in SILENT or (self.status in FOR_ANOTHER and not self.is_wall and not self.is_later)
+        return self.kind in SILENT or (self.status in FOR_ANOTHER and not self.is_block_page and not self.asks_to_wait)
 
     @property
-    def is_later(self) -> bool:
+    def asks_to_wait(self) -> bool:
         """The site is there, and asks to come back; a 503 that does not say so may be a broken page."""
-        return not self.is_wall and (self.status == 429 or (self.status == 503 and self.retry_after_s > 0))
+        return not self.is_block_page and (self.status == 429 or (self.status == 503 and self.retry_after_s > 0))
 
 
 class PageSkipped(Exception):
@@ -80,11 +80,13 @@ class PageMoved(Exception):
     size = 0
 
 
-def refused_by_site(url: str, status: int, retry_after_s: float, wall: str | None = None) -> PageFailed:
+def refused_by_site(url: str, status: int, retry_after_s: float, block_product: str | None = None) -> PageFailed:
     """What an answer of 4xx or 5xx means, or any with the page of a `wall`."""
-    if wall is not None:
-        message = f"{url} answers {status} with a block ({wall})"
-        return PageFailed("blocked", message, status=status, retry_after_s=retry_after_s, kind="blocked", wall=wall)
+    if block_product is not None:
+        message = f"{url} answers {status} with a block ({block_product})"
+        return PageFailed(
+            "blocked", message, status=status, retry_after_s=retry_after_s, kind="blocked", block_product=block_product
+        )
     error = "blocked" if status in BLOCKED else "http"
     is_client_error = 400 <= status < 500 and status not in PASSING and status not in BLOCKED
     permanent = is_client_error or status >= 600

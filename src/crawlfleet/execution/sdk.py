@@ -187,11 +187,11 @@ _MARK = "__crawlfleet_executor__"
 def executor(task_type: str, *, schema: Mapping[str, Any] | None = None) -> Callable[[Function], Function]:
     """Makes a function the executor of a task type. A plain function runs in a thread, an async one in the loop."""
 
-    def mark(function: Function) -> Function:
+    def mark_executor(function: Function) -> Function:
         setattr(function, _MARK, (task_type, dict(schema or ANYTHING)))
         return function
 
-    return mark
+    return mark_executor
 
 
 def get_declaration(executor: object) -> tuple[str, Mapping[str, Any]] | None:

@@ -35,13 +35,13 @@ from crawlfleet.ports.chunk_store import MARK, ChunkKind
 from crawlfleet.results.chunk_names import (
     PREFIX_DIGITS,
     chunk_name,
+    compress_chunk,
+    decompress_chunk,
     execution_name,
     folder_name,
-    number_in,
-    packed,
-    unpacked,
+    parse_chunk_number,
 )
-from crawlfleet.results.recent_failures import Trouble
+from crawlfleet.results.recent_failures import RecentFailure
 
 SCHEME = "s3://"
 CONNECT_S, REQUEST_S, CALL_S = 3, 8, 20.0
@@ -54,7 +54,7 @@ _REFUSED = re.compile(r"status code: (?:301|4(?!08|29)\d\d)")
 """Pattern of errors that are refusals: the same request would be answered in the same way again."""
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _ROLES = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI")
-_SAID_CHARS = 300
+_LINE_CHARS = 300
 AnswerT = TypeVar("AnswerT")
 
 
@@ -62,45 +62,47 @@ class ObjectChunks:
     def __init__(self, address: str, environment: Mapping[str, str]) -> None:
         """Open the store of `s3://BUCKET/PREFIX`. Raises ConfigError for mistakes that show without a request."""
         self.address = address
-        self._store = _open(address, environment)
+        self._store = _open_store(address, environment)
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._held_bytes = 0
-        self._trouble = Trouble()
+        self._failure = RecentFailure()
 
     @property
     def trouble(self) -> str | None:
-        return self._trouble.told
+        return self._failure.recent_message
 
     async def put(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int, data: bytes) -> None:
         if self._held_bytes + len(data) > HELD_BYTES:
-            raise self._unavailable("write", f"{self._held_bytes} bytes are on their way already")
+            raise self._unavailable_error("write", f"{self._held_bytes} bytes are on their way already")
         self._held_bytes += len(data)
         try:
-            body = await asyncio.to_thread(packed, kind, data)
-            path = _path(task, execution, kind, number)
+            body = await asyncio.to_thread(compress_chunk, kind, data)
+            path = _chunk_path(task, execution, kind, number)
             # In one request: the parts that a broken multipart upload leaves behind are hidden, and paid for.
-            await self._call("write", lambda: self._store.put_async(path, body, use_multipart=False))
+            await self._call_store("write", lambda: self._store.put_async(path, body, use_multipart=False))
         except FileNotFoundError as exc:
-            raise self._unavailable("write", exc) from exc
+            raise self._unavailable_error("write", exc) from exc
         finally:
             self._held_bytes -= len(data)
 
     async def read(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int) -> bytes | None:
-        body = await self._get(_path(task, execution, kind, number))
+        body = await self._get_object(_chunk_path(task, execution, kind, number))
         if body is None:
             return None
         try:
-            return await asyncio.to_thread(unpacked, kind, body)
+            return await asyncio.to_thread(decompress_chunk, kind, body)
         except zstandard.ZstdError as exc:
-            raise self._unavailable("read", exc) from exc
+            raise self._unavailable_error("read", exc) from exc
 
     async def count(self, task: TaskId, execution: ExecutionId, kind: ChunkKind) -> int:
-        found: set[int] = set()
+        numbers: set[int] = set()
         count = 0
-        async for paths in self._pages(execution_name(task, execution)):
-            found |= {number for path in paths if (number := number_in(path.rpartition("/")[2], kind)) is not None}
-            while count in found:
-                found.remove(count)
+        async for paths in self._list_pages(execution_name(task, execution)):
+            numbers |= {
+                number for path in paths if (number := parse_chunk_number(path.rpartition("/")[2], kind)) is not None
+            }
+            while count in numbers:
+                numbers.remove(count)
                 count += 1
         return count
 
@@ -110,88 +112,88 @@ class ObjectChunks:
             groups[f"{task:016x}"[:PREFIX_DIGITS]].add(folder_name(task))
         for prefix, folders in groups.items():
             # Most tasks leave no chunks: one listing for all tasks with a common prefix, not one for each task.
-            listed = await self._call("drop", lambda prefix=prefix: self._store.list_with_delimiter_async(prefix))  # type: ignore[misc]
-            await self._drop_folders([one for one in listed["common_prefixes"] if one.rstrip("/") in folders])
+            listed = await self._call_store("drop", lambda prefix=prefix: self._store.list_with_delimiter_async(prefix))  # type: ignore[misc]
+            await self._drop_folders([path for path in listed["common_prefixes"] if path.rstrip("/") in folders])
 
     async def mark(self) -> str | None:
-        body = await self._at_start(lambda: self._get(MARK))
+        body = await self._call_at_start(lambda: self._get_object(MARK))
         return None if body is None else body.decode("utf-8", "replace").strip()
 
     async def set_mark(self, text: str, *, is_replacing: bool = False) -> None:
         mode: Literal["overwrite", "create"] = "overwrite" if is_replacing else "create"
 
-        async def put() -> None:
-            await self._call("mark", lambda: self._store.put_async(MARK, text.encode(), mode=mode))
+        async def put_mark() -> None:
+            await self._call_store("mark", lambda: self._store.put_async(MARK, text.encode(), mode=mode))
 
         with suppress(AlreadyExistsError):
-            await self._at_start(put)
+            await self._call_at_start(put_mark)
 
-    async def _get(self, path: str) -> bytes | None:
-        async def get() -> bytes:
+    async def _get_object(self, path: str) -> bytes | None:
+        async def get_bytes() -> bytes:
             return bytes(await (await self._store.get_async(path)).bytes_async())
 
         try:
-            return await self._call("read", get)
+            return await self._call_store("read", get_bytes)
         except FileNotFoundError as exc:
             if "NoSuchBucket" in str(exc):
-                raise self._unavailable("read", exc) from exc
+                raise self._unavailable_error("read", exc) from exc
             return None
 
-    async def _pages(self, prefix: str) -> AsyncIterator[list[str]]:
+    async def _list_pages(self, prefix: str) -> AsyncIterator[list[str]]:
         stream = self._store.list(prefix, chunk_size=PAGE)
 
-        async def page() -> list[str] | None:
-            found = await anext(stream, None)
-            return None if found is None else [meta["path"] for meta in found]
+        async def read_page() -> list[str] | None:
+            objects = await anext(stream, None)
+            return None if objects is None else [meta["path"] for meta in objects]
 
-        while (paths := await self._call("look at", page)) is not None:
+        while (paths := await self._call_store("look at", read_page)) is not None:
             yield paths
 
     async def _drop_folders(self, folders: Sequence[str]) -> None:
         left = iter(folders)
 
-        async def work() -> None:
+        async def drop_next_folders() -> None:
             for folder in left:
-                async for paths in self._pages(folder):
-                    await self._call("drop", lambda paths=paths: self._store.delete_async(paths))  # type: ignore[misc]
+                async for paths in self._list_pages(folder):
+                    await self._call_store("drop", lambda paths=paths: self._store.delete_async(paths))  # type: ignore[misc]
 
-        done = await asyncio.gather(*(work() for _ in range(DROPS_AT_ONCE)), return_exceptions=True)
+        done = await asyncio.gather(*(drop_next_folders() for _ in range(DROPS_AT_ONCE)), return_exceptions=True)
         for error in done:
             if isinstance(error, BaseException):
                 raise error
 
-    async def _call(self, verb: str, work: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
+    async def _call_store(self, verb: str, request: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
         """Make a call in its turn, with a timeout. Raises FileNotFoundError and AlreadyExistsError, which are answers;
         every other error is raised as Unavailable."""
         try:
             async with asyncio.timeout(CALL_S), self._turn:
-                answer = await work()
+                answer = await request()
         except (FileNotFoundError, AlreadyExistsError):
             raise
         except (BaseError, OSError, TimeoutError, ValueError) as exc:
-            raise self._unavailable(verb, exc) from exc
-        self._trouble.clear()
+            raise self._unavailable_error(verb, exc) from exc
+        self._failure.clear()
         return answer
 
-    def _unavailable(self, verb: str, why: object) -> Unavailable:
-        told = f"cannot {verb} a chunk of results"
-        self._trouble.note(told)
-        return Unavailable(f"{told}: {_said(why)}", told=told)
+    def _unavailable_error(self, verb: str, why: object) -> Unavailable:
+        message = f"cannot {verb} a chunk of results"
+        self._failure.note_failure(message)
+        return Unavailable(f"{message}: {_first_line(why)}", told=message)
 
-    async def _at_start(self, work: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
+    async def _call_at_start(self, request: Callable[[], Awaitable[AnswerT]]) -> AnswerT:
         """Make a call at the start. A refusal is a wrong setting, and raises ConfigError; an unavailable service may
         recover."""
         try:
-            return await work()
+            return await request()
         except FileNotFoundError as exc:
             raise ConfigError(f"results: {self.address}: there is no such bucket") from exc
         except Unavailable as exc:
-            if (complaint := _complaint(exc.__cause__)) is not None:
+            if (complaint := _settings_complaint(exc.__cause__)) is not None:
                 raise ConfigError(f"results: {self.address}: {complaint}") from exc
             raise
 
 
-def _open(address: str, environment: Mapping[str, str]) -> S3Store:
+def _open_store(address: str, environment: Mapping[str, str]) -> S3Store:
     endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
     endpoint = endpoint or environment.get("AWS_ENDPOINT") or ""
     if endpoint and not _is_http(endpoint):
@@ -213,7 +215,7 @@ def _open(address: str, environment: Mapping[str, str]) -> S3Store:
             retry_config={"max_retries": 2, "retry_timeout": timedelta(seconds=REQUEST_S)},
         )
     except (BaseError, ValueError) as exc:
-        raise ConfigError(f"results: {address}: {_said(exc)}") from exc
+        raise ConfigError(f"results: {address}: {_first_line(exc)}") from exc
 
 
 def _is_http(text: str) -> bool:
@@ -224,19 +226,19 @@ def _is_http(text: str) -> bool:
         return False
 
 
-def _complaint(cause: BaseException | None) -> str | None:
-    said = str(cause)
-    if "NoSuchBucket" in said:
+def _settings_complaint(cause: BaseException | None) -> str | None:
+    text = str(cause)
+    if "NoSuchBucket" in text:
         return "there is no such bucket"
     if isinstance(cause, PermissionDeniedError | UnauthenticatedError):
         return "the credentials of the AWS_ variables may not read or write there"
-    return _said(cause) if _REFUSED.search(said) else None
+    return _first_line(cause) if _REFUSED.search(text) else None
 
 
-def _said(why: object) -> str:
+def _first_line(why: object) -> str:
     """Return the first line of an error message: the second line of the library's messages is its own state."""
-    return str(why).partition("\n")[0][:_SAID_CHARS] or type(why).__name__
+    return str(why).partition("\n")[0][:_LINE_CHARS] or type(why).__name__
 
 
-def _path(task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int) -> str:
+def _chunk_path(task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int) -> str:
     return f"{execution_name(task, execution)}/{chunk_name(kind, number)}"

@@ -23,8 +23,8 @@ import zstandard
 from crawlfleet.errors import ConfigError, Unavailable
 from crawlfleet.model.ids import ExecutionId, TaskId
 from crawlfleet.ports.chunk_store import MARK, ChunkKind
-from crawlfleet.results.chunk_names import chunk_name, execution_name, folder_name, packed, unpacked
-from crawlfleet.results.recent_failures import Trouble
+from crawlfleet.results.chunk_names import chunk_name, compress_chunk, decompress_chunk, execution_name, folder_name
+from crawlfleet.results.recent_failures import RecentFailure
 from crawlfleet.settings.private_files import make_private_folder, open_private, tighten
 
 _TRIES = 3
@@ -36,27 +36,34 @@ class FolderChunks:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._attempts = count()
-        self._trouble = Trouble()
+        self._failure = RecentFailure()
 
     @property
     def trouble(self) -> str | None:
-        return self._trouble.told
+        return self._failure.recent_message
 
     async def put(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int, data: bytes) -> None:
-        await self._in_thread(lambda: self._put(self._file(task, execution, kind, number), packed(kind, data)), "write")
+        await self._run_in_thread(
+            lambda: self._put_chunk(self._chunk_file(task, execution, kind, number), compress_chunk(kind, data)),
+            "write",
+        )
 
     async def read(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int) -> bytes | None:
-        return await self._in_thread(lambda: _read(self._file(task, execution, kind, number), kind), "read")
+        return await self._run_in_thread(
+            lambda: _read_chunk(self._chunk_file(task, execution, kind, number), kind), "read"
+        )
 
     async def count(self, task: TaskId, execution: ExecutionId, kind: ChunkKind) -> int:
-        return await self._in_thread(lambda: _count(self._execution(task, execution), kind), "look at")
+        return await self._run_in_thread(
+            lambda: _count_chunks(self._execution_folder(task, execution), kind), "look at"
+        )
 
     async def drop(self, tasks: Sequence[TaskId]) -> None:
-        await self._in_thread(lambda: self._drop(tasks), "drop")
+        await self._run_in_thread(lambda: self._drop_folders(tasks), "drop")
 
     async def mark(self) -> str | None:
         try:
-            return await asyncio.to_thread(self._mark)
+            return await asyncio.to_thread(self._read_mark)
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as exc:
@@ -64,37 +71,37 @@ class FolderChunks:
 
     async def set_mark(self, text: str, *, is_replacing: bool = False) -> None:
         try:
-            await asyncio.to_thread(self._set_mark, text, is_replacing)
+            await asyncio.to_thread(self._write_mark, text, is_replacing)
         except OSError as exc:
             raise ConfigError(f"results: {self._path} cannot be written: {exc.strerror}") from exc
 
-    async def _in_thread(self, work: Callable[[], AnswerT], verb: str) -> AnswerT:
+    async def _run_in_thread(self, action: Callable[[], AnswerT], verb: str) -> AnswerT:
         try:
-            answer = await asyncio.to_thread(work)
+            answer = await asyncio.to_thread(action)
         except (OSError, zstandard.ZstdError) as exc:
             is_full = isinstance(exc, OSError) and exc.errno in _FULL
-            told = f"cannot {verb} a chunk of results" + (": their disk is full" if is_full else "")
-            self._trouble.note(told)
-            raise Unavailable(f"cannot {verb} a chunk of results: {exc}", told=told) from exc
-        self._trouble.clear()
+            message = f"cannot {verb} a chunk of results" + (": their disk is full" if is_full else "")
+            self._failure.note_failure(message)
+            raise Unavailable(f"cannot {verb} a chunk of results: {exc}", told=message) from exc
+        self._failure.clear()
         return answer
 
-    def _task(self, task: TaskId) -> Path:
+    def _task_folder(self, task: TaskId) -> Path:
         return self._path / folder_name(task)
 
-    def _execution(self, task: TaskId, execution: ExecutionId) -> Path:
+    def _execution_folder(self, task: TaskId, execution: ExecutionId) -> Path:
         return self._path / execution_name(task, execution)
 
-    def _file(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int) -> Path:
-        return self._execution(task, execution) / chunk_name(kind, number)
+    def _chunk_file(self, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int) -> Path:
+        return self._execution_folder(task, execution) / chunk_name(kind, number)
 
-    def _put(self, file: Path, body: bytes) -> None:
+    def _put_chunk(self, file: Path, body: bytes) -> None:
         # Two calls with one chunk number, the second after a lost answer, must not write into one temporary file.
         temporary = file.with_name(f"{file.name}.{os.getpid()}-{next(self._attempts)}.part")
         for attempt in range(_TRIES):
             try:
                 _make_folder(file.parent, self._path)
-                _write(temporary, body)
+                _write_file(temporary, body)
                 temporary.replace(file)
                 _sync_folder(file.parent)
             except FileNotFoundError:
@@ -108,18 +115,18 @@ class FolderChunks:
             else:
                 return
 
-    def _mark(self) -> str:
+    def _read_mark(self) -> str:
         mark = (self._path / MARK).read_text().strip()
         # A folder with a mark belongs to one installation. Tighten the permissions of all that earlier versions left
         # open.
         tighten(self._path)
         return mark
 
-    def _set_mark(self, text: str, is_replacing: bool) -> None:
+    def _write_mark(self, text: str, is_replacing: bool) -> None:
         _make_folder(self._path, self._path)
         file = self._path / MARK
         temporary = file.with_name(f"{MARK}.{os.getpid()}-{next(self._attempts)}.part")
-        _write(temporary, f"{text}\n".encode())
+        _write_file(temporary, f"{text}\n".encode())
         try:
             if is_replacing:
                 temporary.replace(file)
@@ -130,9 +137,9 @@ class FolderChunks:
         finally:
             temporary.unlink(missing_ok=True)
 
-    def _drop(self, tasks: Sequence[TaskId]) -> None:
+    def _drop_folders(self, tasks: Sequence[TaskId]) -> None:
         for task in tasks:
-            folder = self._task(task)
+            folder = self._task_folder(task)
             with suppress(FileNotFoundError):
                 shutil.rmtree(folder)
             # This fails while the folder holds other tasks, which is fine.
@@ -140,15 +147,15 @@ class FolderChunks:
                 folder.parent.rmdir()
 
 
-def _read(file: Path, kind: ChunkKind) -> bytes | None:
+def _read_chunk(file: Path, kind: ChunkKind) -> bytes | None:
     try:
         body = file.read_bytes()
     except FileNotFoundError:
         return None
-    return unpacked(kind, body)
+    return decompress_chunk(kind, body)
 
 
-def _count(folder: Path, kind: ChunkKind) -> int:
+def _count_chunks(folder: Path, kind: ChunkKind) -> int:
     try:
         names = {entry.name for entry in os.scandir(folder)}
     except FileNotFoundError:
@@ -169,7 +176,7 @@ def _make_folder(folder: Path, root: Path) -> None:
         _sync_folder(made.parent)
 
 
-def _write(file: Path, body: bytes) -> None:
+def _write_file(file: Path, body: bytes) -> None:
     with open(file, "xb", opener=open_private) as out:
         out.write(body)
         out.flush()

@@ -30,17 +30,17 @@ def chunk_name(kind: ChunkKind, number: int) -> str:
     return f"{kind}-{number}{_RECORDS if kind == 'warc' else _LINES}"
 
 
-def number_in(name: str, kind: ChunkKind) -> int | None:
+def parse_chunk_number(name: str, kind: ChunkKind) -> int | None:
     """Return the number of a chunk of that kind; None for any other name."""
-    found = _NAME.fullmatch(name)
-    return int(found[2]) if found is not None and found[1] == kind else None
+    match = _NAME.fullmatch(name)
+    return int(match[2]) if match is not None and match[1] == kind else None
 
 
-def packed(kind: ChunkKind, data: bytes) -> bytes:
+def compress_chunk(kind: ChunkKind, data: bytes) -> bytes:
     # WARC records are compressed one by one already, so that archive tools can open the file.
     return data if kind == "warc" else zstandard.ZstdCompressor(level=_LEVEL).compress(data)
 
 
-def unpacked(kind: ChunkKind, body: bytes) -> bytes:
+def decompress_chunk(kind: ChunkKind, body: bytes) -> bytes:
     """Decompress a chunk. Raises ZstdError for damaged data."""
     return body if kind == "warc" else zstandard.ZstdDecompressor().decompress(body, max_output_size=CHUNK_BYTES)

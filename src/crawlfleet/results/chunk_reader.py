@@ -29,7 +29,7 @@ class Place(NamedTuple):
         return f"{self.chunk}.{self.line}"
 
     @classmethod
-    def parse(cls, text: str, *, field: str) -> Place:
+    def from_text(cls, text: str, *, field: str) -> Place:
         chunk, dot, line = text.partition(".")
         if dot and _is_small(chunk) and _is_small(line) and int(chunk) <= CHUNKS:
             return cls(int(chunk), int(line))
@@ -58,88 +58,88 @@ class Chunks:
         self._kind: ChunkKind = kind
         self._expected = expected
 
-    async def count(self) -> int:
+    async def count_chunks(self) -> int:
         if self._expected is not None:
             return self._expected
         return await self._store.count(self._task, self._execution, self._kind)
 
-    async def lines(self, number: int) -> list[msgspec.Raw]:
+    async def read_lines(self, number: int) -> list[msgspec.Raw]:
         """Read the lines of one chunk. Raises NotFound for a chunk that is gone."""
-        return _LINES.decode_lines(await self._chunk_or_end(number) or b"")
+        return _LINES.decode_lines(await self._read_chunk(number) or b"")
 
-    async def page(
+    async def read_page(
         self,
         start: Place,
         limit: int,
         *,
         keep: Callable[[msgspec.Raw], bool] | None = None,
-        most_bytes: int = PAGE_BYTES,
-        most_chunks: int = PAGE_CHUNKS,
+        max_bytes: int = PAGE_BYTES,
+        max_chunks: int = PAGE_CHUNKS,
     ) -> Lines:
-        """Read at most `limit` lines, and about `most_bytes` of them: a page of large items is shorter.
+        """Read at most `limit` lines, and about `max_bytes` of them: a page of large items is shorter.
 
-        It reads no more than `most_chunks` chunks, so that a filter that keeps next to nothing does not read all of
+        It reads no more than `max_chunks` chunks, so that a filter that keeps next to nothing does not read all of
         them.
         """
         place = start
-        found: list[msgspec.Raw] = []
+        page: list[msgspec.Raw] = []
         size = 0
-        while place.chunk < start.chunk + most_chunks:
+        while place.chunk < start.chunk + max_chunks:
             # No count of the chunks first: it takes longer the more there are, and a late page costs what the first
             # page does.
-            data = await self._chunk_or_end(place.chunk)
+            data = await self._read_chunk(place.chunk)
             if data is None:
-                return Lines(found, place, is_end=True)
+                return Lines(page, place, is_end=True)
             for line in _LINES.decode_lines(data)[place.line :]:
                 if keep is None or keep(line):
                     length = len(memoryview(line))
-                    if len(found) == limit or (found and size + length > most_bytes):
-                        return Lines(found, place, is_end=False)
+                    if len(page) == limit or (page and size + length > max_bytes):
+                        return Lines(page, place, is_end=False)
                     # A copy: a line must not keep its whole chunk in memory.
-                    found.append(line.copy())
+                    page.append(line.copy())
                     size += length
                 place = Place(place.chunk, place.line + 1)
             place = Place(place.chunk + 1)
-        return Lines(found, place, is_end=place.chunk == self._expected)
+        return Lines(page, place, is_end=place.chunk == self._expected)
 
-    async def page_before(
+    async def read_page_before(
         self,
         end: Place,
         limit: int,
         *,
         keep: Callable[[msgspec.Raw], bool] | None = None,
-        most_bytes: int = PAGE_BYTES,
-        most_chunks: int = PAGE_CHUNKS,
+        max_bytes: int = PAGE_BYTES,
+        max_chunks: int = PAGE_CHUNKS,
     ) -> Lines:
         """Read the last lines before a position, in order; `next` is where they begin, for the page before them."""
-        found: list[msgspec.Raw] = []
+        page: list[msgspec.Raw] = []
         size = looked = 0
         place = end
-        while place > Place() and looked < most_chunks:
+        while place > Place() and looked < max_chunks:
             looked += 1
             if not place.line:
                 place = Place(place.chunk - 1, _WHOLE)
-            data = await self._chunk_or_end(place.chunk)
+            data = await self._read_chunk(place.chunk)
             lines = _LINES.decode_lines(data or b"")[: place.line]
             for number in range(len(lines) - 1, -1, -1):
                 line = lines[number]
                 if keep is None or keep(line):
                     length = len(memoryview(line))
-                    if len(found) == limit or (found and size + length > most_bytes):
-                        return Lines(found[::-1], Place(place.chunk, number + 1), is_end=False)
-                    found.append(line.copy())
+                    if len(page) == limit or (page and size + length > max_bytes):
+                        return Lines(page[::-1], Place(place.chunk, number + 1), is_end=False)
+                    page.append(line.copy())
                     size += length
             place = Place(place.chunk)
-        return Lines(found[::-1], place, is_end=place == Place())
+        return Lines(page[::-1], place, is_end=place == Place())
 
-    async def stream(self, first: int = 0) -> AsyncIterator[bytes]:
+    async def stream_lines(self, first: int = 0) -> AsyncIterator[bytes]:
         """Stream all lines from a chunk on as JSON lines, one chunk at a time."""
         number = first
-        while (data := await self._chunk_or_end(number)) is not None:
+        while (data := await self._read_chunk(number)) is not None:
             yield data
             number += 1
 
-    async def _chunk_or_end(self, number: int) -> bytes | None:
+    async def _read_chunk(self, number: int) -> bytes | None:
         if self._expected is not None and number >= self._expected:
             return None
         data = await self._store.read(self._task, self._execution, self._kind, number)

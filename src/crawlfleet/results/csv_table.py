@@ -11,7 +11,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from crawlfleet.results.table_columns import Column, as_text, rows_of
+from crawlfleet.results.table_columns import Column, cell_text, decode_rows
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters of a cell that a spreadsheet may run as a formula."""
@@ -26,30 +26,30 @@ class CsvTable:
         there."""
         self._names = [column.name for column in columns]
         self._has_bom = bom
-        self._cell = _guarded if guard else _cell
+        self._cell = _guard_cell if guard else _format_cell
 
-    def begin(self) -> bytes:
-        return (codecs.BOM_UTF8 if self._has_bom else b"") + _written([[self._cell(name) for name in self._names]])
+    def begin_file(self) -> bytes:
+        return (codecs.BOM_UTF8 if self._has_bom else b"") + _write_rows([[self._cell(name) for name in self._names]])
 
-    def add(self, lines: bytes) -> bytes:
+    def add_lines(self, lines: bytes) -> bytes:
         cell, names = self._cell, self._names
-        return _written([cell(row.get(name)) for name in names] for row in rows_of(lines))
+        return _write_rows([cell(row.get(name)) for name in names] for row in decode_rows(lines))
 
-    def end(self) -> bytes:
+    def end_file(self) -> bytes:
         return b""
 
 
-def _written(rows: Any) -> bytes:
+def _write_rows(rows: Any) -> bytes:
     out = io.StringIO(newline="")
     csv.writer(out, lineterminator="\r\n").writerows(rows)
     return out.getvalue().encode()
 
 
-def _cell(value: object) -> object:
+def _format_cell(value: object) -> object:
     # The csv module writes numbers as JSON does; but it writes true and false as Python does.
-    return value if type(value) in (str, int, float) else as_text(value)
+    return value if type(value) in (str, int, float) else cell_text(value)
 
 
-def _guarded(value: object) -> object:
-    made = _cell(value)
+def _guard_cell(value: object) -> object:
+    made = _format_cell(value)
     return f"'{made}" if isinstance(made, str) and made.startswith(_FORMULA) else made

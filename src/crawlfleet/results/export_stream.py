@@ -21,11 +21,11 @@ from crawlfleet.ports.chunk_store import ChunkKind, ChunkStore
 from crawlfleet.results.chunk_reader import Chunks
 from crawlfleet.results.csv_table import CsvTable
 from crawlfleet.results.merged_items import Part, ReadParts
-from crawlfleet.results.page_notes import Which, chosen
+from crawlfleet.results.page_notes import Which, filter_lines
 from crawlfleet.results.parquet_support import INSTALL_PARQUET, is_parquet_installed
 from crawlfleet.results.table_columns import Column, Columns
 from crawlfleet.version import __version__
-from crawlfleet.wire.warc import record
+from crawlfleet.wire.warc import write_record
 
 BATCH_BYTES = 1 << 20
 """Size of a batch, as JSON; as Python objects it takes several times that."""
@@ -42,18 +42,18 @@ MEDIA_TYPES: dict[Format, str] = {
 SUFFIXES: dict[Format, str] = {"jsonl": "jsonl", "csv": "csv", "parquet": "parquet", "warc": "warc.gz"}
 
 
-def kind_of(format: Format) -> ChunkKind:
+def chunk_kind(format: Format) -> ChunkKind:
     return "warc" if format == "warc" else "items"
 
 
 class Table(Protocol):
     """A table file that is written in batches of items. Each call returns the bytes that are ready."""
 
-    def begin(self) -> bytes: ...
+    def begin_file(self) -> bytes: ...
 
-    def add(self, lines: bytes) -> bytes: ...
+    def add_lines(self, lines: bytes) -> bytes: ...
 
-    def end(self) -> bytes: ...
+    def end_file(self) -> bytes: ...
 
 
 class Parts:
@@ -66,27 +66,27 @@ class Parts:
     def __init__(self, *parts: Part) -> None:
         self._numbers = array("Q")
         for part in parts:
-            self.add(part)
+            self.add_part(part)
 
     @classmethod
-    async def of(cls, read_parts: ReadParts) -> Parts:
-        found = cls()
-        at: TaskId | None = 0
-        while at is not None:
-            window = await read_parts(at)
+    async def read_all(cls, read_parts: ReadParts) -> Parts:
+        parts = cls()
+        after: TaskId | None = 0
+        while after is not None:
+            window = await read_parts(after)
             for part in window.parts:
-                found.add(part)
-            at = window.after
-        return found
+                parts.add_part(part)
+            after = window.after
+        return parts
 
-    def add(self, part: Part) -> None:
+    def add_part(self, part: Part) -> None:
         if part.chunks > part.first:
             self._numbers.extend((part.task, part.execution, part.chunks, part.first))
 
     def __iter__(self) -> Iterator[Part]:
         numbers = self._numbers
-        for at in range(0, len(numbers), 4):
-            yield Part(*numbers[at : at + 4])
+        for start in range(0, len(numbers), 4):
+            yield Part(*numbers[start : start + 4])
 
 
 class Source(NamedTuple):
@@ -95,23 +95,23 @@ class Source(NamedTuple):
     kind: ChunkKind = "items"
     which: Which = "items"
 
-    async def stream(self) -> AsyncIterator[bytes]:
+    async def stream_chunks(self) -> AsyncIterator[bytes]:
         which: Which = self.which if self.kind == "items" else "all"
         for part in self.parts:
             chunks = Chunks(self.store, part.task, part.execution, self.kind, part.chunks)
-            async for data in chunks.stream(part.first):
-                if wanted := chosen(data, which):
-                    yield wanted
+            async for data in chunks.stream_lines(part.first):
+                if lines := filter_lines(data, which):
+                    yield lines
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ExportOptions:
     format: Format = "jsonl"
     bom: bool = False
     guard: bool = False
     which: Which = "items"
 
-    def check(self) -> None:
+    def check_options(self) -> None:
         if self.which != "items" and self.format == "warc":
             raise InvalidInput("an archive has no items", field="kind")
         for name in ("bom", "guard"):
@@ -128,30 +128,30 @@ StillWanted = Callable[[], Awaitable[None]]
 """Check that is called now and again during a long pass; it raises when no client waits for the export any more."""
 
 
-async def exported(source: Source, asked: Asked, still_wanted: StillWanted) -> AsyncIterator[bytes]:
+async def start_export(source: Source, options: ExportOptions, still_wanted: StillWanted) -> AsyncIterator[bytes]:
     """Export the source as a stream of pieces of the file; errors that can be found are raised before it is returned.
 
     Raises InvalidInput for items that make no table.
     """
-    match asked.format:
+    match options.format:
         case "jsonl":
-            return source.stream()
+            return source.stream_chunks()
         case "warc":
-            return _archive(source)
-    columns = await columns_of(source, still_wanted)
-    return _rows(source, await asyncio.to_thread(_table, columns, asked))
+            return _stream_archive(source)
+    columns = await find_columns(source, still_wanted)
+    return _stream_rows(source, await asyncio.to_thread(_make_table, columns, options))
 
 
-async def columns_of(source: Source, still_wanted: StillWanted) -> tuple[Column, ...]:
+async def find_columns(source: Source, still_wanted: StillWanted) -> tuple[Column, ...]:
     columns = Columns()
-    async for lines in batches(source.stream()):
+    async for lines in regroup_lines(source.stream_chunks()):
         # In threads, here and below: the event loop of the master has other work meanwhile.
-        await asyncio.to_thread(columns.add, lines)
+        await asyncio.to_thread(columns.add_lines, lines)
         await still_wanted()
-    return columns.found()
+    return columns.list_columns()
 
 
-async def batches(stream: AsyncIterator[bytes], size: int = BATCH_BYTES) -> AsyncIterator[bytes]:
+async def regroup_lines(stream: AsyncIterator[bytes], size: int = BATCH_BYTES) -> AsyncIterator[bytes]:
     """Regroup lines into pieces of about one size: a chunk may hold one item or eight megabytes of them."""
     held: list[bytes] = []
     held_bytes = 0
@@ -170,7 +170,7 @@ async def batches(stream: AsyncIterator[bytes], size: int = BATCH_BYTES) -> Asyn
         yield b"".join(held)
 
 
-async def _archive(source: Source) -> AsyncIterator[bytes]:
+async def _stream_archive(source: Source) -> AsyncIterator[bytes]:
     """Stream WARC records as they are stored, after a `warcinfo` record that names the software; it is written even if
     there are no other records."""
     about = f"software: crawlfleet/{__version__}\r\nformat: WARC File Format 1.1\r\n".encode()
@@ -179,23 +179,23 @@ async def _archive(source: Source) -> AsyncIterator[bytes]:
         ("WARC-Date", datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")),
         ("Content-Type", "application/warc-fields"),
     ]
-    yield record("warcinfo", fields, about)
-    async for records in source.stream():
+    yield write_record("warcinfo", fields, about)
+    async for records in source.stream_chunks():
         yield records
 
 
-def _table(columns: tuple[Column, ...], asked: Asked) -> Table:
-    if asked.format == "csv":
-        return CsvTable(columns, bom=asked.bom, guard=asked.guard)
+def _make_table(columns: tuple[Column, ...], options: ExportOptions) -> Table:
+    if options.format == "csv":
+        return CsvTable(columns, bom=options.bom, guard=options.guard)
     # pyarrow is an extra that may not be installed, and it takes time to load: import it only for Parquet.
     from crawlfleet.results.parquet_table import ParquetTable
 
     return ParquetTable(columns)
 
 
-async def _rows(source: Source, table: Table) -> AsyncIterator[bytes]:
-    yield table.begin()
-    async for lines in batches(source.stream()):
-        if made := await asyncio.to_thread(table.add, lines):
+async def _stream_rows(source: Source, table: Table) -> AsyncIterator[bytes]:
+    yield table.begin_file()
+    async for lines in regroup_lines(source.stream_chunks()):
+        if made := await asyncio.to_thread(table.add_lines, lines):
             yield made
-    yield await asyncio.to_thread(table.end)
+    yield await asyncio.to_thread(table.end_file)

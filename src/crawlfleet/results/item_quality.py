@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from crawlfleet.results.table_columns import rows_of
+from crawlfleet.results.table_columns import decode_rows
 
 KNOWN_MOST = 100_000
 FIELDS_MOST = 1_000
@@ -46,17 +46,17 @@ class Report(NamedTuple):
 class Sample:
     """Counter of how often each of many keys was seen: of all keys, or of a sample chosen by their hashes."""
 
-    def __init__(self, most: int = KNOWN_MOST) -> None:
-        self._most = most
+    def __init__(self, max_keys: int = KNOWN_MOST) -> None:
+        self._max_keys = max_keys
         self._seen: dict[int, int] = {}
         self._level = 0
 
-    def add(self, key: bytes) -> None:
+    def add_key(self, key: bytes) -> None:
         digest = int.from_bytes(blake2b(key, digest_size=8).digest(), "big")
         if digest & ((1 << self._level) - 1):
             return
         self._seen[digest] = self._seen.get(digest, 0) + 1
-        while len(self._seen) > self._most:
+        while len(self._seen) > self._max_keys:
             self._level += 1
             mask = (1 << self._level) - 1
             self._seen = {digest: times for digest, times in self._seen.items() if not digest & mask}
@@ -66,11 +66,11 @@ class Sample:
         return self._level == 0
 
     @property
-    def different(self) -> int:
+    def distinct_count(self) -> int:
         return len(self._seen) << self._level
 
     @property
-    def again(self) -> int:
+    def repeat_count(self) -> int:
         return (sum(self._seen.values()) - len(self._seen)) << self._level
 
 
@@ -84,26 +84,28 @@ class Quality:
         """Counts of each field: the filled values, then the values of each type."""
         self._left_out = 0
 
-    def add(self, lines: bytes) -> None:
-        rows = rows_of(lines)
+    def add_lines(self, lines: bytes) -> None:
+        rows = decode_rows(lines)
         self._items += len(rows)
         for row in rows:
             for name, value in row.items():
-                self._note(name, value)
+                self._count_value(name, value)
             page = row.pop(PAGE_FIELD, None)
             if isinstance(page, str):
-                self._pages.add(page.encode())
-            self._contents.add(msgspec.json.encode(row, order="sorted"))
+                self._pages.add_key(page.encode())
+            self._contents.add_key(msgspec.json.encode(row, order="sorted"))
 
-    def report(self) -> Report:
+    def make_report(self) -> Report:
         fields = [
             FieldReport(name, filled, {kind: count for kind, count in zip(TYPES, counts, strict=True) if count})
             for name, (filled, *counts) in self._fields.items()
         ]
         is_exact = self._pages.is_exact and self._contents.is_exact
-        return Report(self._items, self._pages.different, self._contents.again, is_exact, fields, self._left_out)
+        return Report(
+            self._items, self._pages.distinct_count, self._contents.repeat_count, is_exact, fields, self._left_out
+        )
 
-    def _note(self, name: str, value: Any) -> None:
+    def _count_value(self, name: str, value: Any) -> None:
         counts = self._fields.get(name)
         if counts is None:
             if len(self._fields) == FIELDS_MOST or len(name) > NAME_CHARS:

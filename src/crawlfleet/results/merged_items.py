@@ -25,12 +25,12 @@ class Part(NamedTuple):
     chunks: int
     """End of the chunks of this part, exclusive."""
     first: int = 0
-    at: int = 0
+    position: int = 0
     """Position of the part in the merged list, where that is not the task's id: a task may have many parts."""
 
     @property
     def place(self) -> int:
-        return self.at or self.task
+        return self.position or self.task
 
 
 class Window(NamedTuple):
@@ -57,13 +57,13 @@ class MergedPlace(NamedTuple):
         return f"{task_text(self.task)}.{execution_text(self.execution)}.{self.place.text}"
 
     @classmethod
-    def parse(cls, text: str, *, field: str) -> MergedPlace:
+    def from_text(cls, text: str, *, field: str) -> MergedPlace:
         task, *more = text.split(".", 2)
-        found = ids.parse(task, "task", field=field)
+        task_id = ids.parse(task, "task", field=field)
         if not more:
-            return cls(found)
+            return cls(task_id)
         execution = ids.parse(more[0], "exec", field=field)
-        return cls(found, execution, Place.parse(more[1] if len(more) > 1 else "", field=field))
+        return cls(task_id, execution, Place.from_text(more[1] if len(more) > 1 else "", field=field))
 
 
 class MergedLines(NamedTuple):
@@ -77,56 +77,56 @@ class Merged:
         self._store = store
         self._read_parts = read_parts
 
-    async def page(
+    async def read_page(
         self,
         start: MergedPlace,
         limit: int,
         *,
-        most_bytes: int = PAGE_BYTES,
+        max_bytes: int = PAGE_BYTES,
         keep: Callable[[msgspec.Raw], bool] | None = None,
     ) -> MergedLines:
-        found: list[msgspec.Raw] = []
+        merged: list[msgspec.Raw] = []
         size = looked = 0
         # Within the items of an execution, read the window that begins with its task.
-        at: TaskId | None = start.task if start.execution is None else start.task - 1
+        after: TaskId | None = start.task if start.execution is None else start.task - 1
         place = None if start.execution is None else start.place
-        while at is not None:
-            window = await self._read_parts(at)
+        while after is not None:
+            window = await self._read_parts(after)
             for part in window.parts:
                 if start.execution is not None:
-                    _check_same(start, part)
+                    _check_same_execution(start, part)
                 start_at = place if place is not None else Place(part.first)
-                lines = await self._items(part).page(
-                    start_at, limit - len(found), most_bytes=most_bytes - size, keep=keep
+                lines = await self._part_chunks(part).read_page(
+                    start_at, limit - len(merged), max_bytes=max_bytes - size, keep=keep
                 )
                 start, place = MergedPlace(), None
-                found += lines.lines
+                merged += lines.lines
                 size += sum(len(memoryview(line)) for line in lines.lines)
                 if not lines.is_end:
-                    return MergedLines(found, MergedPlace(part.place, part.execution, lines.next))
+                    return MergedLines(merged, MergedPlace(part.place, part.execution, lines.next))
                 looked += 1
-                if len(found) == limit or size >= most_bytes or looked == PAGE_PARTS:
-                    return MergedLines(found, MergedPlace(part.place))
+                if len(merged) == limit or size >= max_bytes or looked == PAGE_PARTS:
+                    return MergedLines(merged, MergedPlace(part.place))
             if start.execution is not None:
-                _check_same(start, None)
-            at = window.after
-        return MergedLines(found, None)
+                _check_same_execution(start, None)
+            after = window.after
+        return MergedLines(merged, None)
 
-    async def stream(self) -> AsyncIterator[bytes]:
+    async def stream_lines(self) -> AsyncIterator[bytes]:
         """Stream all items as JSON lines, one chunk at a time."""
-        at: TaskId | None = 0
-        while at is not None:
-            window = await self._read_parts(at)
+        after: TaskId | None = 0
+        while after is not None:
+            window = await self._read_parts(after)
             for part in window.parts:
-                async for data in self._items(part).stream(part.first):
+                async for data in self._part_chunks(part).stream_lines(part.first):
                     yield data
-            at = window.after
+            after = window.after
 
-    def _items(self, part: Part) -> Chunks:
+    def _part_chunks(self, part: Part) -> Chunks:
         return Chunks(self._store, part.task, part.execution, "items", part.chunks)
 
 
-def _check_same(start: MergedPlace, part: Part | None) -> None:
+def _check_same_execution(start: MergedPlace, part: Part | None) -> None:
     """Check that a page continues in the same execution. Raises InvalidInput if not: half of the items of an execution
     must not be followed by half of the items of its successor."""
     if part is None or (part.place, part.execution) != (start.task, start.execution):

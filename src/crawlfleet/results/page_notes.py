@@ -19,7 +19,7 @@ def is_note(line: bytes | memoryview) -> bool:
     return bytes(line[: len(PAGE_NOTE)]) == PAGE_NOTE
 
 
-def chosen(lines: bytes, which: Which) -> bytes:
+def filter_lines(lines: bytes, which: Which) -> bytes:
     """Filter JSON lines by that choice. Most chunks have no page note, and are passed on as they are."""
     if which == "all" or (which == "items" and PAGE_NOTE not in lines):
         return lines
@@ -34,5 +34,5 @@ class StoredPageNotes:
         self._store = store
 
     async def read_notes(self, task: TaskId, execution: ExecutionId, chunks: int, number: int) -> bytes:
-        lines = await Chunks(self._store, task, execution, "items", chunks).lines(number)
+        lines = await Chunks(self._store, task, execution, "items", chunks).read_lines(number)
         return b"".join(bytes(line) + b"\n" for line in lines if is_note(memoryview(line)))

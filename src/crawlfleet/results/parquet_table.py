@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from crawlfleet.results.table_columns import Column, ColumnType, Row, as_text, rows_of
+from crawlfleet.results.table_columns import Column, ColumnType, Row, cell_text, decode_rows
 
 GROUP_BYTES = 16 << 20
 GROUP_ROWS = 250_000
@@ -33,16 +33,16 @@ class _Sink:
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
-        self._at = 0
+        self._position = 0
 
     def write(self, data: Any) -> int:
         part = bytes(data)
         self._parts.append(part)
-        self._at += len(part)
+        self._position += len(part)
         return len(part)
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
     def flush(self) -> None:
         pass
@@ -59,10 +59,10 @@ class _Sink:
     def seekable(self) -> bool:
         return False
 
-    def take(self) -> bytes:
-        taken = b"".join(self._parts)
+    def pop_bytes(self) -> bytes:
+        content = b"".join(self._parts)
         self._parts.clear()
-        return taken
+        return content
 
 
 class ParquetTable:
@@ -70,31 +70,31 @@ class ParquetTable:
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self._columns = columns
-        self._schema = pa.schema([(column.name, _type(column)) for column in columns])
+        self._schema = pa.schema([(column.name, _arrow_type(column)) for column in columns])
         self._sink = _Sink()
         self._writer = pq.ParquetWriter(self._sink, self._schema, compression="zstd")
         self._held: list[pa.RecordBatch] = []
         self._held_bytes = self._held_rows = 0
 
-    def begin(self) -> bytes:
-        return self._sink.take()
+    def begin_file(self) -> bytes:
+        return self._sink.pop_bytes()
 
-    def add(self, lines: bytes) -> bytes:
-        rows = rows_of(lines)
-        for some in _slices(rows, max(1, CELLS // len(self._columns))):
-            batch = pa.record_batch([_array(column, some) for column in self._columns], schema=self._schema)
+    def add_lines(self, lines: bytes) -> bytes:
+        rows = decode_rows(lines)
+        for some in _slice_rows(rows, max(1, CELLS // len(self._columns))):
+            batch = pa.record_batch([_make_array(column, some) for column in self._columns], schema=self._schema)
             self._held.append(batch)
             self._held_bytes += batch.nbytes
             self._held_rows += batch.num_rows
             if self._held_bytes >= GROUP_BYTES or self._held_rows >= GROUP_ROWS:
                 self._write_group()
-        return self._sink.take()
+        return self._sink.pop_bytes()
 
-    def end(self) -> bytes:
+    def end_file(self) -> bytes:
         if self._held:
             self._write_group()
         self._writer.close()
-        return self._sink.take()
+        return self._sink.pop_bytes()
 
     def _write_group(self) -> None:
         table = pa.Table.from_batches(self._held, self._schema)
@@ -103,17 +103,17 @@ class ParquetTable:
         self._held_bytes = self._held_rows = 0
 
 
-def _slices(rows: list[Row], size: int) -> Iterator[list[Row]]:
+def _slice_rows(rows: list[Row], size: int) -> Iterator[list[Row]]:
     for start in range(0, len(rows), size):
         yield rows[start : start + size]
 
 
-def _type(column: Column) -> pa.DataType:
+def _arrow_type(column: Column) -> pa.DataType:
     own = _TYPES[column.type]()
     return pa.list_(own) if column.is_list else own
 
 
-def _array(column: Column, rows: list[Row]) -> pa.Array:
+def _make_array(column: Column, rows: list[Row]) -> pa.Array:
     name = column.name
-    values = [row.get(name) for row in rows] if column.is_plain else [as_text(row.get(name)) for row in rows]
-    return pa.array(values, _type(column))
+    values = [row.get(name) for row in rows] if column.is_plain else [cell_text(row.get(name)) for row in rows]
+    return pa.array(values, _arrow_type(column))

@@ -8,19 +8,19 @@ from collections.abc import Callable
 REMEMBERED_S = 60.0
 
 
-class Trouble:
+class RecentFailure:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._told: str | None = None
-        self._at = 0.0
+        self._message: str | None = None
+        self._noted_at = 0.0
 
     @property
-    def told(self) -> str | None:
+    def recent_message(self) -> str | None:
         # Without calls to the chunk store no success would clear the failure, so that an old one is not reported.
-        return self._told if self._clock() - self._at < REMEMBERED_S else None
+        return self._message if self._clock() - self._noted_at < REMEMBERED_S else None
 
-    def note(self, told: str) -> None:
-        self._told, self._at = told, self._clock()
+    def note_failure(self, message: str) -> None:
+        self._message, self._noted_at = message, self._clock()
 
     def clear(self) -> None:
-        self._told = None
+        self._message = None

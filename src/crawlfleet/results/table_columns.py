@@ -74,46 +74,46 @@ class Columns:
         self._names_bytes = 0
         self.items = 0
 
-    def add(self, lines: bytes) -> None:
+    def add_lines(self, lines: bytes) -> None:
         """Add the fields of items. Raises InvalidInput for more fields than a table may have."""
         kinds = self._kinds
-        rows = rows_of(lines)
+        rows = decode_rows(lines)
         self.items += len(rows)
         for row in rows:
             for name, value in row.items():
-                known = kinds.get(name)
-                if known is None:
-                    self._check_room(name)
-                    known = 0
-                kinds[name] = known | _kind(value)
+                kind = kinds.get(name)
+                if kind is None:
+                    self._check_new_column(name)
+                    kind = 0
+                kinds[name] = kind | _value_kind(value)
 
-    def found(self) -> tuple[Column, ...]:
+    def list_columns(self) -> tuple[Column, ...]:
         """Return the columns in the order in which their fields were first seen."""
-        columns = tuple(_column(name, kinds) for name, kinds in self._kinds.items())
+        columns = tuple(_make_column(name, kinds) for name, kinds in self._kinds.items())
         return columns or (Column(ONLY_COLUMN, "text"),)
 
-    def _check_room(self, name: str) -> None:
+    def _check_new_column(self, name: str) -> None:
         self._names_bytes += len(name)
         if len(self._kinds) == COLUMNS_MOST or self._names_bytes > NAMES_BYTES:
             detail = f"the items have more than {COLUMNS_MOST} fields, too many for a table; jsonl takes any"
             raise InvalidInput(detail, field="format")
 
 
-def rows_of(lines: bytes) -> list[Row]:
+def decode_rows(lines: bytes) -> list[Row]:
     return _ROWS.decode_lines(lines)
 
 
-def as_text(value: object) -> str | None:
+def cell_text(value: object) -> str | None:
     """Convert a value for a text column: a string as it is, null as None, everything else as JSON."""
     if value is None or type(value) is str:
         return value
     return msgspec.json.encode(value).decode()
 
 
-def _kind(value: object) -> int:
-    known = _KINDS.get(type(value))
-    if known is not None:
-        return known
+def _value_kind(value: object) -> int:
+    kind = _KINDS.get(type(value))
+    if kind is not None:
+        return kind
     if isinstance(value, int):
         if -_EXACT <= value <= _EXACT:
             return Kind.INTEGER
@@ -121,20 +121,20 @@ def _kind(value: object) -> int:
     assert isinstance(value, list)
     kinds = 0
     for element in value:
-        kinds |= Kind.OTHER if isinstance(element, list) else _kind(element)
+        kinds |= Kind.OTHER if isinstance(element, list) else _value_kind(element)
     return Kind.LIST | kinds << _LIST_SHIFT
 
 
-def _column(name: str, kinds: int) -> Column:
+def _make_column(name: str, kinds: int) -> Column:
     own, inner = kinds & ((1 << _LIST_SHIFT) - 1), kinds >> _LIST_SHIFT
-    if own == Kind.LIST and inner and (element := _type(inner)) is not None:
+    if own == Kind.LIST and inner and (element := _common_type(inner)) is not None:
         return Column(name, element, is_list=True)
-    if (found := _type(own)) is not None:
-        return Column(name, found)
+    if (column_type := _common_type(own)) is not None:
+        return Column(name, column_type)
     return Column(name, "text", is_plain=False)
 
 
-def _type(kinds: int) -> ColumnType | None:
+def _common_type(kinds: int) -> ColumnType | None:
     """Return the one type that holds all these kinds; None if there is none."""
     match kinds:
         case Kind.BOOLEAN:

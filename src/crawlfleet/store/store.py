@@ -28,6 +28,7 @@ from crawlfleet.store.nodes.leadership import LeadershipTables
 from crawlfleet.store.nodes.node_health import NodeHealthTables
 from crawlfleet.store.nodes.node_proxies import NodeProxyTables
 from crawlfleet.store.nodes.nodes import NodeTables
+from crawlfleet.store.nodes.sessions import SessionTables
 from crawlfleet.store.nodes.slots import SlotTables
 from crawlfleet.store.nodes.task_types import TypeTables
 from crawlfleet.store.projects.daily_quota import DailyTables
@@ -48,6 +49,7 @@ class SqlStore(
     ReadyTables,
     LaneTables,
     NodeTables,
+    SessionTables,
     LeadershipTables,
     EventTables,
     UpkeepTables,

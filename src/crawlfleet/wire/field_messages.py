@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-KNOWN_MOST = 40
+MAX_LISTED_NAMES = 40
 """Maximum number of names that a message lists."""
 
 TYPE_WORDS = {
@@ -45,34 +45,34 @@ _SIGNS = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
 _STEP = re.compile(r"\[[^\]]*\]|[^.\[\]]+")
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+def did_you_mean(name: str, known_names: Iterable[str]) -> str | None:
     """Return the known name that is nearest to an unknown one."""
-    names = list(known)
-    folded = {one.lower().replace("-", "_"): one for one in names}
-    found = get_close_matches(name.lower().replace("-", "_"), folded, n=1, cutoff=0.6)
-    return folded[found[0]] if found else None
+    names = list(known_names)
+    folded = {candidate.lower().replace("-", "_"): candidate for candidate in names}
+    matches = get_close_matches(name.lower().replace("-", "_"), folded, n=1, cutoff=0.6)
+    return folded[matches[0]] if matches else None
 
 
-def unknown_name(name: str, known: Iterable[str], *, shown: str | None = None) -> str:
+def unknown_name(name: str, known_names: Iterable[str], *, shown: str | None = None) -> str:
     """Return `there is no 'dept'; did you mean depth?`, or a list of the known names where none is near."""
-    names = list(known)
-    said = f"there is no {name!r}" if shown is None else shown
-    if (near := did_you_mean(name, names)) is not None:
-        return f"{said}; did you mean {near}?"
-    return f"{said}; there are {', '.join(names[:KNOWN_MOST])}" if names else said
+    names = list(known_names)
+    sentence = f"there is no {name!r}" if shown is None else shown
+    if (nearest := did_you_mean(name, names)) is not None:
+        return f"{sentence}; did you mean {nearest}?"
+    return f"{sentence}; there are {', '.join(names[:MAX_LISTED_NAMES])}" if names else sentence
 
 
 def must_be(types: Iterable[str]) -> str:
-    words = dict.fromkeys(TYPE_WORDS.get(one.strip().lower(), one.strip()) for one in types)
+    words = dict.fromkeys(TYPE_WORDS.get(name.strip().lower(), name.strip()) for name in types)
     return f"must be {' or '.join(words)}"
 
 
-def bound(sign: str, limit: object) -> str:
+def bound_message(sign: str, limit: object) -> str:
     number = f"{limit:g}" if isinstance(limit, float) else str(limit)
     return f"must be {_SIGNS[sign]} {number.removesuffix('.0')}"
 
 
-def length(kind: str, sign: str, limit: int) -> str:
+def length_message(kind: str, sign: str, limit: int) -> str:
     """Return the message about a length: the characters of a text, the entries of a list or an object."""
     if sign == ">=" and limit == 1:
         return "must not be empty"
@@ -83,70 +83,72 @@ def length(kind: str, sign: str, limit: int) -> str:
 
 def decoder_message(detail: str, kind: Any = None, path: str = "") -> str:
     """Translate an error of msgspec, without the place. `kind` is the type that was decoded, `path` the place in it."""
-    if found := _TYPES.match(detail):
-        given = "a fraction" if found["given"] == "float" else TYPE_WORDS.get(found["given"], found["given"])
-        return f"{must_be(found['wanted'].split('|'))}, not {given}"
-    if found := _BOUND.match(detail):
-        return bound(found["sign"], found["limit"])
-    if found := _LENGTH.match(detail):
-        return length(found["type"], found["sign"], int(found["limit"]))
-    if found := _UNKNOWN.match(detail):
-        return unknown_name(found["name"], () if kind is None else field_names(kind, path))
-    if found := _MISSING.match(detail):
+    if match := _TYPES.match(detail):
+        given = "a fraction" if match["given"] == "float" else TYPE_WORDS.get(match["given"], match["given"])
+        return f"{must_be(match['wanted'].split('|'))}, not {given}"
+    if match := _BOUND.match(detail):
+        return bound_message(match["sign"], match["limit"])
+    if match := _LENGTH.match(detail):
+        return length_message(match["type"], match["sign"], int(match["limit"]))
+    if match := _UNKNOWN.match(detail):
+        return unknown_name(match["name"], () if kind is None else field_names(kind, path))
+    if match := _MISSING.match(detail):
         return "is needed"
-    if found := _ENUM.match(detail):
-        options = [] if kind is None else _options(kind, path)
-        return f"{found['value']} is none of {', '.join(options)}" if options else f"{found['value']} is not known here"
+    if match := _ENUM.match(detail):
+        options = [] if kind is None else _field_options(kind, path)
+        return f"{match['value']} is none of {', '.join(options)}" if options else f"{match['value']} is not known here"
     return detail
 
 
 @lru_cache(maxsize=256)
 def field_names(kind: Any, path: str) -> tuple[str, ...]:
     """Return the names of the fields of the structure at a path of a type that msgspec decodes."""
-    found = _struct_at(kind, path)
-    return () if found is None else tuple(field.encode_name for field in found.fields)
+    struct = _struct_at(kind, path)
+    return () if struct is None else tuple(field.encode_name for field in struct.fields)
 
 
 @lru_cache(maxsize=256)
-def _options(kind: Any, path: str) -> tuple[str, ...]:
+def _field_options(kind: Any, path: str) -> tuple[str, ...]:
     head, _, last = path.rpartition(".")
-    found = _struct_at(kind, head)
-    field = None if found is None else next((one for one in found.fields if one.encode_name == last), None)
-    return () if field is None else tuple(str(value) for value in _literals(field.type))
+    struct = _struct_at(kind, head)
+    fields = () if struct is None else struct.fields
+    field = next((field for field in fields if field.encode_name == last), None)
+    return () if field is None else tuple(str(value) for value in _literal_values(field.type))
 
 
-def _literals(kind: msgspec.inspect.Type) -> list[object]:
+def _literal_values(kind: msgspec.inspect.Type) -> list[object]:
     if isinstance(kind, msgspec.inspect.LiteralType):
         return list(kind.values)
     if isinstance(kind, msgspec.inspect.UnionType):
-        return [value for one in kind.types for value in _literals(one)]
+        return [value for member in kind.types for value in _literal_values(member)]
     return []
 
 
 def _struct_at(kind: Any, path: str) -> msgspec.inspect.StructType | None:
-    found: msgspec.inspect.Type | None = msgspec.inspect.type_info(kind)
+    inner: msgspec.inspect.Type | None = msgspec.inspect.type_info(kind)
     for step in _STEP.findall(path):
-        found = _inner(found, step)
-    return _struct(found)
+        inner = _inner_type(inner, step)
+    return _first_struct(inner)
 
 
-def _inner(kind: msgspec.inspect.Type | None, step: str) -> msgspec.inspect.Type | None:
+def _inner_type(kind: msgspec.inspect.Type | None, step: str) -> msgspec.inspect.Type | None:
     if step.startswith("["):
-        for one in _members(kind):
-            if isinstance(one, msgspec.inspect.ListType):
-                return one.item_type
-            if isinstance(one, msgspec.inspect.DictType):
-                return one.value_type
+        for member in _union_members(kind):
+            if isinstance(member, msgspec.inspect.ListType):
+                return member.item_type
+            if isinstance(member, msgspec.inspect.DictType):
+                return member.value_type
         return None
-    struct = _struct(kind)
-    return None if struct is None else next((one.type for one in struct.fields if one.encode_name == step), None)
+    struct = _first_struct(kind)
+    fields = () if struct is None else struct.fields
+    return next((field.type for field in fields if field.encode_name == step), None)
 
 
-def _struct(kind: msgspec.inspect.Type | None) -> msgspec.inspect.StructType | None:
-    return next((one for one in _members(kind) if isinstance(one, msgspec.inspect.StructType)), None)
+def _first_struct(kind: msgspec.inspect.Type | None) -> msgspec.inspect.StructType | None:
+    return next((member for member in _union_members(kind) if isinstance(member, msgspec.inspect.StructType)), None)
 
 
-def _members(kind: msgspec.inspect.Type | None) -> tuple[msgspec.inspect.Type, ...]:
+def _union_members(kind: msgspec.inspect.Type | None) -> tuple[msgspec.inspect.Type, ...]:
     if kind is None:
         return ()
     return kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
@@ -187,18 +189,20 @@ _MODEL_LENGTHS = {
 }
 
 
-def model_message(error: Mapping[str, Any], known: Iterable[str] = ()) -> str:
-    """Translate an error of pydantic. `known` are the fields beside one that is not known."""
+def model_message(error: Mapping[str, Any], known_names: Iterable[str] = ()) -> str:
+    """Translate an error of pydantic. `known_names` are the fields beside one that is not known."""
     kind, context = str(error["type"]), error.get("ctx") or {}
     if kind in _MODEL_TYPES:
         return must_be([_MODEL_TYPES[kind]])
     if kind in _MODEL_BOUNDS:
         sign, name = _MODEL_BOUNDS[kind]
-        return bound(sign, context[name])
+        return bound_message(sign, context[name])
     if kind in _MODEL_LENGTHS:
-        of, sign, name = _MODEL_LENGTHS[kind]
-        return length(of, sign, context[name])
-    return unknown_name(str(error["loc"][-1]), known) if kind == "extra_forbidden" else _other_message(error, context)
+        length_type, sign, name = _MODEL_LENGTHS[kind]
+        return length_message(length_type, sign, context[name])
+    if kind == "extra_forbidden":
+        return unknown_name(str(error["loc"][-1]), known_names)
+    return _other_message(error, context)
 
 
 def _other_message(error: Mapping[str, Any], context: Mapping[str, Any]) -> str:

@@ -16,8 +16,8 @@ import msgspec
 
 from crawlfleet.model import limits
 
-MOST_BYTES = 4 * limits.PARAMETERS_BYTES
-MOST_TOKENS = 500_000
+MAX_BYTES = 4 * limits.PARAMETERS_BYTES
+MAX_TOKENS = 500_000
 """Maximum number of tokens that are searched: a larger body may cost its sender the place of the fault, never a master
 its time."""
 
@@ -39,24 +39,24 @@ class Fault(NamedTuple):
     detail: str
 
 
-def elements(array: bytes) -> list[bytes] | None:
+def split_array(array: bytes) -> list[bytes] | None:
     """Return the pieces of a JSON array; None when its brackets do not show where they are."""
-    pieces = _pieces(array, b"[]")
+    pieces = _split_members(array, b"[]")
     return None if pieces is None or not all(piece.strip() for piece in pieces) else pieces
 
 
-def fault(body: bytes) -> Fault | None:
+def find_fault(body: bytes) -> Fault | None:
     """Return the first member of a JSON object that cannot be decoded, and why."""
-    for piece in _pieces(body, b"{}") or ():
-        named = _MEMBER.match(piece)
-        if named is None:
+    for piece in _split_members(body, b"{}") or ():
+        key = _MEMBER.match(piece)
+        if key is None:
             return None
-        if detail := complaint(piece[named.end() :]):
-            return Fault(_name(named.group(1)), detail)
+        if detail := find_decode_error(piece[key.end() :]):
+            return Fault(_decode_key(key.group(1)), detail)
     return None
 
 
-def complaint(value: bytes) -> str | None:
+def find_decode_error(value: bytes) -> str | None:
     """Return why these bytes are no JSON value, or None if they are one."""
     try:
         msgspec.json.decode(value)
@@ -65,36 +65,36 @@ def complaint(value: bytes) -> str | None:
     except UnicodeDecodeError:
         return UTF8_MESSAGE
     except msgspec.DecodeError as exc:
-        return "has an unpaired surrogate" if _UNPAIRED.search(value) else _worded(_PLACE.sub("", str(exc)))
+        return "has an unpaired surrogate" if _UNPAIRED.search(value) else _reword_error(_PLACE.sub("", str(exc)))
     return None
 
 
-def _worded(detail: str) -> str:
+def _reword_error(detail: str) -> str:
     """Turn the decoder's message into the end of a sentence about JSON."""
     return "it ends too early" if detail == "Input data was truncated" else detail.removeprefix("JSON is malformed: ")
 
 
-def _pieces(raw: bytes, brackets: bytes) -> list[bytes] | None:
-    if len(raw) > MOST_BYTES or raw.strip()[:1] != brackets[:1]:
+def _split_members(raw: bytes, brackets: bytes) -> list[bytes] | None:
+    if len(raw) > MAX_BYTES or raw.strip()[:1] != brackets[:1]:
         return None
     pieces: list[bytes] = []
     depth = start = 0
-    for token in islice(_TOKEN.finditer(raw), MOST_TOKENS):
-        sign = token.group()
-        if sign in (b"[", b"{"):
+    for token in islice(_TOKEN.finditer(raw), MAX_TOKENS):
+        text = token.group()
+        if text in (b"[", b"{"):
             depth += 1
             if depth == 1:
                 start = token.end()
-        elif sign in (b"]", b"}"):
+        elif text in (b"]", b"}"):
             depth -= 1
             if depth == 0:
                 pieces.append(raw[start : token.start()])
-                return pieces if sign == brackets[1:] and not raw[token.end() :].strip() else None
-        elif sign == b"," and depth == 1:
+                return pieces if text == brackets[1:] and not raw[token.end() :].strip() else None
+        elif text == b"," and depth == 1:
             pieces.append(raw[start : token.start()])
             start = token.end()
     return None
 
 
-def _name(key: bytes) -> str:
+def _decode_key(key: bytes) -> str:
     return key[1:-1].decode("utf-8", "replace")[: limits.NAME_CHARS]

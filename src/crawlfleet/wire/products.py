@@ -10,7 +10,7 @@ import msgspec
 
 from crawlfleet.model import product as model
 from crawlfleet.model.product import Product
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 OUTCOME_PRODUCTS = 100
 """Maximum number of products that are sent with an outcome; an execution that sees more sends them in batches while it
@@ -80,20 +80,20 @@ class ReportDown(msgspec.Struct, array_like=True, frozen=True):
     """Products, each with its key."""
 
 
-_BODY = msgspec.json.Decoder(ProductBody)
+_BODY_DECODER = msgspec.json.Decoder(ProductBody)
 _encode = msgspec.json.Encoder().encode
 
 
-def body_of(product: Product) -> ProductBody:
+def product_body(product: Product) -> ProductBody:
     return ProductBody(*product[:7], dict(product.attributes), product.is_gone)
 
 
-def product_in(body: ProductBody) -> Product:
+def product_from_body(body: ProductBody) -> Product:
     """Return the product of a body. Raises ValueError, with the field first, for what cannot be stored."""
     for name in ("shop", "id", "url", "title", "price", "currency", "availability"):
-        said = getattr(body, name)
-        if said is not None and (complaint := unstorable(said)):
-            raise ValueError(f"{name}: {complaint}")
+        text = getattr(body, name)
+        if text is not None and (problem := storage_problem(text)):
+            raise ValueError(f"{name}: {problem}")
     size = len(_encode(body.attributes))
     if size > model.ATTRIBUTES_BYTES:
         raise ValueError(f"attributes: {size} bytes; at most {model.ATTRIBUTES_BYTES} are taken")
@@ -110,15 +110,15 @@ def product_in(body: ProductBody) -> Product:
     )
 
 
-def products_in(raws: Sequence[msgspec.Raw]) -> list[Product]:
+def decode_products(raws: Sequence[msgspec.Raw]) -> list[Product]:
     """Return the products of an outcome. Raises ValueError that names the wrong one and its field."""
     if len(raws) > OUTCOME_PRODUCTS:
         raise ValueError(f"{len(raws)} products; at most {OUTCOME_PRODUCTS} come with an outcome")
-    found = []
-    for at, raw in enumerate(raws):
+    products = []
+    for index, raw in enumerate(raws):
         try:
-            found.append(product_in(_BODY.decode(raw)))
+            products.append(product_from_body(_BODY_DECODER.decode(raw)))
         except (ValueError, RecursionError) as exc:
             # The exceptions of the decoder are ValueErrors, too.
-            raise ValueError(f"products[{at}]: {exc}") from exc
-    return found
+            raise ValueError(f"products[{index}]: {exc}") from exc
+    return products

@@ -53,16 +53,16 @@ class ScheduleChange(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
 KINDS = ("at", "every_s", "cron")
 
 
-def changed(body: ScheduleBody, change: ScheduleChange) -> ScheduleBody:
-    said = {name: value for name in change.__struct_fields__ if (value := getattr(change, name)) is not UNSET}
-    if any(kind in said for kind in KINDS):
-        said = {**dict.fromkeys(KINDS), **said}
+def apply_change(body: ScheduleBody, change: ScheduleChange) -> ScheduleBody:
+    changes = {name: value for name in change.__struct_fields__ if (value := getattr(change, name)) is not UNSET}
+    if any(kind in changes for kind in KINDS):
+        changes = {**dict.fromkeys(KINDS), **changes}
         # A time zone that only the old expression had a use for is removed with it.
-        if said["cron"] is None:
-            said.setdefault("time_zone", DEFAULT_ZONE)
-        if said["at"] is not None:
-            said.setdefault("starts_at", None)
-    return msgspec.structs.replace(body, **said)
+        if changes["cron"] is None:
+            changes.setdefault("time_zone", DEFAULT_ZONE)
+        if changes["at"] is not None:
+            changes.setdefault("starts_at", None)
+    return msgspec.structs.replace(body, **changes)
 
 
 def change_fields(change: ScheduleChange) -> set[str]:

@@ -46,7 +46,7 @@ class RetryWanted(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
     max_delay_s: LongDelay = 300.0
 
 
-RETRY_UNSAID = RetryWanted()
+RETRY_UNSET = RetryWanted()
 
 
 class TaskBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
@@ -71,7 +71,7 @@ class TaskBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, f
     group_id: Label | None = None
     timeout_s: Timeout | msgspec.UnsetType = msgspec.UNSET
     """Left out: as the cluster's configuration says."""
-    retry: RetryWanted = RETRY_UNSAID
+    retry: RetryWanted = RETRY_UNSET
     preemptible: bool = False
     """May be stopped, at no cost of a retry, when something of higher priority finds no room."""
 
@@ -106,9 +106,9 @@ _TEXT_FIELDS = (
     "target_region",
 )
 _TEXTS = attrgetter(*_TEXT_FIELDS)
-_BATCH = msgspec.json.Decoder(list[TaskBody])
-_ONE = msgspec.json.Decoder(TaskBody)
-_RAWS = msgspec.json.Decoder(list[msgspec.Raw])
+_BATCH_DECODER = msgspec.json.Decoder(list[TaskBody])
+_TASK_DECODER = msgspec.json.Decoder(TaskBody)
+_RAW_DECODER = msgspec.json.Decoder(list[msgspec.Raw])
 _PATH = re.compile(r" - at `\$\.?(.*?)`$")
 _UNKNOWN_FIELD = re.compile(r"unknown field `(.*?)`")
 _MISSING_FIELD = re.compile(r"missing required field `(.*?)`")
@@ -121,24 +121,24 @@ def read_tasks(body: bytes) -> list[TaskBody | Refusal]:
     """Return the tasks of a JSON array, each read or refused. Raises msgspec.MsgspecError when it is no array at
     all."""
     try:
-        tasks: Sequence[TaskBody | Refusal] = _BATCH.decode(body)
+        tasks: Sequence[TaskBody | Refusal] = _BATCH_DECODER.decode(body)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         tasks = [read_task(raw) for raw in _decode_array(body)]
     # The whole body is examined once: what it does not contain, no task in it contains.
     is_plain = not _is_odd(body)
-    return [examined(task, is_plain=is_plain) if isinstance(task, TaskBody) else task for task in tasks]
+    return [check_task(task, is_plain=is_plain) if isinstance(task, TaskBody) else task for task in tasks]
 
 
-def read_task(raw: bytes | msgspec.Raw, *, most: int = limits.PARAMETERS_BYTES) -> TaskBody | Refusal:
-    """Read one task. `most` is the limit of bytes of parameters, which differs where they are still to be split."""
+def read_task(raw: bytes | msgspec.Raw, *, max_bytes: int = limits.PARAMETERS_BYTES) -> TaskBody | Refusal:
+    """Read one task. `max_bytes` is the limit of its parameters, which differs where they are still to be split."""
     try:
-        return examined(_ONE.decode(raw), most=most)
+        return check_task(_TASK_DECODER.decode(raw), max_bytes=max_bytes)
     except msgspec.ValidationError as exc:
-        return refusal_of(exc, TaskBody)
+        return refusal_from_error(exc, TaskBody)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
-        if found := json_error_location.fault(bytes(raw)):
-            return Refusal(Code.INVALID_INPUT, found.detail, found.field)
-        return Refusal(Code.INVALID_INPUT, _said(exc))
+        if fault := json_error_location.find_fault(bytes(raw)):
+            return Refusal(Code.INVALID_INPUT, fault.detail, fault.field)
+        return Refusal(Code.INVALID_INPUT, _error_text(exc))
 
 
 def task_body(fields: Mapping[str, Any]) -> TaskBody | Refusal:
@@ -159,12 +159,14 @@ def value_refusal(value: Any, field: str) -> Refusal | None:
     return _walk_refusal(raw, field)
 
 
-def examined(task: TaskBody, *, is_plain: bool = False, most: int = limits.PARAMETERS_BYTES) -> TaskBody | Refusal:
+def check_task(
+    task: TaskBody, *, is_plain: bool = False, max_bytes: int = limits.PARAMETERS_BYTES
+) -> TaskBody | Refusal:
     """Return the task, or why its contents cannot be stored. `is_plain`: it came in a body that has nothing odd in
     it."""
     raw = bytes(task.parameters)
-    if len(raw) > most:
-        detail = f"{len(raw)} bytes; at most {most} are taken"
+    if len(raw) > max_bytes:
+        detail = f"{len(raw)} bytes; at most {max_bytes} are taken"
         return Refusal(Code.TOO_LARGE, detail, "parameters")
     if raw[:1] != b"{":
         return Refusal(Code.INVALID_INPUT, "must be an object", "parameters")
@@ -182,28 +184,28 @@ def examined(task: TaskBody, *, is_plain: bool = False, most: int = limits.PARAM
     return task if is_plain else _text_refusal(task) or task
 
 
-def refusal_of(exc: msgspec.MsgspecError, kind: Any = None) -> Refusal:
+def refusal_from_error(exc: msgspec.MsgspecError, kind: Any = None) -> Refusal:
     """Translate the decoder's error about a `kind` of body into words, with the field as people write it."""
     text = str(exc)
-    field = path = found.group(1) if (found := _PATH.search(text)) else None
+    field = path = place.group(1) if (place := _PATH.search(text)) else None
     detail = _PATH.sub("", text)
-    if named := _UNKNOWN_FIELD.search(text) or _MISSING_FIELD.search(text):
-        field = f"{field}.{named.group(1)}" if field else named.group(1)
+    if field_match := _UNKNOWN_FIELD.search(text) or _MISSING_FIELD.search(text):
+        field = f"{field}.{field_match.group(1)}" if field else field_match.group(1)
     return Refusal(Code.INVALID_INPUT, decoder_message(detail, kind, path or ""), field)
 
 
 def _decode_array(body: bytes) -> Sequence[bytes | msgspec.Raw]:
     try:
-        return _RAWS.decode(body)
+        return _RAW_DECODER.decode(body)
     except msgspec.ValidationError:
         raise
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
-        if (found := json_error_location.elements(body)) is None:
-            raise msgspec.DecodeError(_said(exc)) from exc
-        return found
+        if (pieces := json_error_location.split_array(body)) is None:
+            raise msgspec.DecodeError(_error_text(exc)) from exc
+        return pieces
 
 
-def _said(exc: Exception) -> str:
+def _error_text(exc: Exception) -> str:
     match exc:
         case RecursionError():
             return json_error_location.DEPTH_MESSAGE
@@ -239,31 +241,31 @@ def _walk_refusal(raw: bytes, field: str) -> Refusal | None:
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
-        return Refusal(Code.INVALID_INPUT, json_error_location.complaint(raw) or str(exc), field)
+        return Refusal(Code.INVALID_INPUT, json_error_location.find_decode_error(raw) or str(exc), field)
     stack: list[tuple[Any, str, int]] = [(value, field, 1)]
     while stack:
         value, path, depth = stack.pop()
-        if complaint := _complaint(value, depth):
-            return Refusal(Code.INVALID_INPUT, complaint, _shown(path))
+        if problem := _value_problem(value, depth):
+            return Refusal(Code.INVALID_INPUT, problem, _shorten_path(path))
         if isinstance(value, dict):
             for key, inner in value.items():
-                if complaint := _complaint(key, depth):
-                    return Refusal(Code.INVALID_INPUT, f"a key {complaint}", _shown(path))
+                if problem := _value_problem(key, depth):
+                    return Refusal(Code.INVALID_INPUT, f"a key {problem}", _shorten_path(path))
                 stack.append((inner, f"{path}.{key}"[:_PATH_CHARS], depth + 1))
         elif isinstance(value, list):
             stack.extend((inner, f"{path}[{position}]", depth + 1) for position, inner in enumerate(value))
     return None
 
 
-def _shown(path: str) -> str:
+def _shorten_path(path: str) -> str:
     return path if len(path) <= limits.NAME_CHARS else f"{path[: limits.NAME_CHARS]}..."
 
 
-def _complaint(value: Any, depth: int) -> str | None:
+def _value_problem(value: Any, depth: int) -> str | None:
     if depth > limits.JSON_DEPTH:
         return json_error_location.DEPTH_MESSAGE
     if isinstance(value, str):
-        return unstorable(value)
+        return storage_problem(value)
     if isinstance(value, int) and value.bit_length() > limits.INTEGER_BITS:
         return f"has an integer of more than {limits.INTEGER_BITS} bits"
     if isinstance(value, float) and not math.isfinite(value):
@@ -271,7 +273,7 @@ def _complaint(value: Any, depth: int) -> str | None:
     return None
 
 
-def unstorable(text: str) -> str | None:
+def storage_problem(text: str) -> str | None:
     """Return why no database can keep this text, or None if one can."""
     if "\x00" in text:
         return "has a NUL character"
@@ -286,9 +288,11 @@ def _find_mistake(task: TaskBody) -> Refusal | None:
     if retry.base_delay_s > retry.max_delay_s:
         detail = f"{retry.base_delay_s:g} is longer than retry.max_delay_s, which is {retry.max_delay_s:g}"
         return Refusal(Code.INVALID_INPUT, detail, "retry.base_delay_s")
-    for name, asked in task.capabilities.items() if task.capabilities else ():
-        if isinstance(asked, float) and asked < 0:
-            return Refusal(Code.INVALID_INPUT, "a number is a least amount, 0 or more", _shown(f"capabilities.{name}"))
+    for name, value in task.capabilities.items() if task.capabilities else ():
+        if isinstance(value, float) and value < 0:
+            return Refusal(
+                Code.INVALID_INPUT, "a number is a least amount, 0 or more", _shorten_path(f"capabilities.{name}")
+            )
     return None
 
 
@@ -298,21 +302,21 @@ def _text_refusal(task: TaskBody) -> Refusal | None:
     together = "".join(filter(None, texts))
     if not together.isascii() or "\x00" in together:
         for field, value in zip(_TEXT_FIELDS, texts, strict=True):
-            if value is not None and (complaint := unstorable(value)):
-                return Refusal(Code.INVALID_INPUT, complaint, field)
+            if value is not None and (problem := storage_problem(value)):
+                return Refusal(Code.INVALID_INPUT, problem, field)
     if task.min_resources or task.capabilities or task.categories:
         for field in ("min_resources", "capabilities", "categories"):
-            if complaint := _first_complaint(getattr(task, field)):
-                return Refusal(Code.INVALID_INPUT, complaint, field)
+            if problem := _first_problem(getattr(task, field)):
+                return Refusal(Code.INVALID_INPUT, problem, field)
     return None
 
 
-def _first_complaint(labels: Any) -> str | None:
+def _first_problem(labels: Any) -> str | None:
     """Return the first error in the texts of a label, a list of labels, or a mapping to such."""
     if isinstance(labels, str):
-        return unstorable(labels)
+        return storage_problem(labels)
     if isinstance(labels, dict):
-        return next(filter(None, map(_first_complaint, (*labels, *labels.values()))), None)
+        return next(filter(None, map(_first_problem, (*labels, *labels.values()))), None)
     if isinstance(labels, list):
-        return next(filter(None, map(_first_complaint, labels)), None)
+        return next(filter(None, map(_first_problem, labels)), None)
     return None

@@ -14,22 +14,27 @@ _LEVEL = 6
 _LINE_ENDS = re.compile(r"[\r\n]+")
 
 
-def record(kind: str, fields: Iterable[Header], block: bytes) -> bytes:
+def write_record(kind: str, fields: Iterable[Header], block: bytes) -> bytes:
     """Return one record. The fields are those that its kind needs beside its length and the digest of its block."""
-    head = [("WARC-Type", kind), *fields, ("WARC-Block-Digest", digest(block)), ("Content-Length", str(len(block)))]
+    head = [
+        ("WARC-Type", kind),
+        *fields,
+        ("WARC-Block-Digest", content_digest(block)),
+        ("Content-Length", str(len(block))),
+    ]
     return gzip.compress(b"WARC/1.1\r\n" + header_lines(head) + b"\r\n" + block + b"\r\n\r\n", _LEVEL, mtime=0)
 
 
 def header_lines(fields: Iterable[Header]) -> bytes:
-    return b"".join(line(f"{name}: {value}") for name, value in fields)
+    return b"".join(header_line(f"{name}: {value}") for name, value in fields)
 
 
-def line(text: str) -> bytes:
+def header_line(text: str) -> bytes:
     """Return one line of a head. A line that a server folded, or that has other line ends, must not become two
     lines."""
     return _LINE_ENDS.sub(" ", text).encode("latin-1", "replace") + b"\r\n"
 
 
-def digest(data: bytes) -> str:
+def content_digest(data: bytes) -> str:
     """Return the digest by which archives name a content; it is no protection against forgery."""
     return f"sha1:{base64.b32encode(hashlib.sha1(data, usedforsecurity=False).digest()).decode()}"

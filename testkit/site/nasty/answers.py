@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlfleet.demo_shop.http_messages import head, reply
+from crawlfleet.demo_shop.http_messages import write_head, write_response
 from testkit.site.connection import Answer, Exchange
 from testkit.site.nasty.behaviour import Family, ok, simple_page
 
@@ -14,32 +14,37 @@ _FAILED = "counts the page as failed, does not try again"
 _LENGTH = f"Content-Length: {len(_PAGE)}".encode()
 
 for _name, _does, _good, _answer in (
-    ("404", "404 with a page", _FAILED, reply(404, simple_page("Not found", '<a href="/nasty/answer/hidden">x</a>'))),
-    ("410", "410 with a page", f"{_FAILED}; a recrawl reports it as gone", reply(410, simple_page("Gone"))),
+    (
+        "404",
+        "404 with a page",
+        _FAILED,
+        write_response(404, simple_page("Not found", '<a href="/nasty/answer/hidden">x</a>')),
+    ),
+    ("410", "410 with a page", f"{_FAILED}; a recrawl reports it as gone", write_response(410, simple_page("Gone"))),
     (
         "soft-404",
         "“not found” with 200",
         "a page like any; many of them are noticed as the same",
         ok("Page not found", "<p>404</p>"),
     ),
-    ("empty", "200 with an empty body", "an empty page, no error", reply(200)),
-    ("204", "204", "an empty page", head(204, content_type=None)),
+    ("empty", "200 with an empty body", "an empty page, no error", write_response(200)),
+    ("204", "204", "an empty page", write_head(204, content_type=None)),
     (
         "206",
         "206 that nobody asked for",
         "reads it, or counts it as failed",
-        reply(206, _PAGE, [("Content-Range", f"bytes 0-{len(_PAGE) - 1}/9999")]),
+        write_response(206, _PAGE, [("Content-Range", f"bytes 0-{len(_PAGE) - 1}/9999")]),
     ),
-    ("201", "201 with a page", _READS, reply(201, _PAGE)),
-    ("999", "a status that does not exist", _FAILED, reply(999, _PAGE)),
-    ("1000", "a status of four digits", _FAILED, reply(1000, _PAGE)),
+    ("201", "201 with a page", _READS, write_response(201, _PAGE)),
+    ("999", "a status that does not exist", _FAILED, write_response(999, _PAGE)),
+    ("1000", "a status of four digits", _FAILED, write_response(1000, _PAGE)),
     ("no-reason", "a status without a word", _READS, b"HTTP/1.1 200\r\n" + _LENGTH + b"\r\n\r\n" + _PAGE),
-    ("continue", "100 Continue first, unasked", _READS, b"HTTP/1.1 100 Continue\r\n\r\n" + reply(200, _PAGE)),
+    ("continue", "100 Continue first, unasked", _READS, b"HTTP/1.1 100 Continue\r\n\r\n" + write_response(200, _PAGE)),
     (
         "hints",
         "103 Early Hints first",
         _READS,
-        b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n" + reply(200, _PAGE),
+        b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n" + write_response(200, _PAGE),
     ),
     (
         "line-feeds",
@@ -59,12 +64,12 @@ for _name, _does, _good, _answer in (
         "reads the page, or an error of it alone",
         b"HTTP/1.1 200 OK\r\nNonsense\r\n" + _LENGTH + b"\r\n\r\n" + _PAGE,
     ),
-    ("latin-header", "header values above ASCII", _READS, reply(200, _PAGE, [("X-Name", "Café")])),
+    ("latin-header", "header values above ASCII", _READS, write_response(200, _PAGE, [("X-Name", "Café")])),
     (
         "upgrade",
         "426, wants another protocol",
         _FAILED,
-        reply(426, _PAGE, [("Upgrade", "h2c"), ("Connection", "Upgrade")]),
+        write_response(426, _PAGE, [("Upgrade", "h2c"), ("Connection", "Upgrade")]),
     ),
     (
         "switch",
@@ -78,7 +83,7 @@ for _name, _does, _good, _answer in (
 
 @FAMILY.answers("http-1.0", "HTTP/1.0 without a length: the end is the end of the connection", _READS)
 async def old(exchange: Exchange) -> None:
-    await exchange.send(head(200, version="HTTP/1.0") + _PAGE)
+    await exchange.send(write_head(200, version="HTTP/1.0") + _PAGE)
     exchange.close()
 
 
@@ -101,7 +106,9 @@ async def closes_after(exchange: Exchange) -> None:
 
 @FAMILY.answers("closes-always", "says keep-alive, and closes after every answer", "opens a new one; no page is lost")
 async def closes_always(exchange: Exchange) -> None:
-    await exchange.send(reply(200, _PAGE, [("Connection", "keep-alive"), ("Keep-Alive", "timeout=60, max=1000")]))
+    await exchange.send(
+        write_response(200, _PAGE, [("Connection", "keep-alive"), ("Keep-Alive", "timeout=60, max=1000")])
+    )
     exchange.close()
 
 
@@ -112,7 +119,7 @@ async def closes_always(exchange: Exchange) -> None:
 )
 def closes_next(exchange: Exchange) -> Answer:
     if exchange.requests_served == 1:
-        return reply(200, _PAGE)
+        return write_response(200, _PAGE)
 
     async def leave() -> None:
         exchange.close()
@@ -133,6 +140,6 @@ def agent(exchange: Exchange) -> Answer:
 )
 def fresh(exchange: Exchange) -> Answer:
     number = exchange.memory.count(f"fresh {exchange.request.host}{exchange.request.target}")
-    return reply(
+    return write_response(
         200, simple_page("Fresh", f'<input type="hidden" value="{number}"><p>As ever.</p>'), [("ETag", f'"{number}"')]
     )

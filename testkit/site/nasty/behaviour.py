@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from crawlfleet.demo_shop.http_messages import reply
+from crawlfleet.demo_shop.http_messages import write_response
 from testkit.site.connection import Answerer
 
 PREFIX = "/nasty/"
@@ -59,7 +59,7 @@ def simple_page(title: str, body: str = "") -> str:
 
 
 def moved(location: str, status: int = 302) -> bytes:
-    return reply(status, b"", [("Location", location)])
+    return write_response(status, b"", [("Location", location)])
 
 
 def chunk(data: bytes) -> bytes:
@@ -67,4 +67,4 @@ def chunk(data: bytes) -> bytes:
 
 
 def ok(title: str, body: str = "") -> bytes:
-    return reply(200, simple_page(title, body))
+    return write_response(200, simple_page(title, body))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count, repeat
 
-from crawlfleet.demo_shop.http_messages import head, reply
+from crawlfleet.demo_shop.http_messages import write_head, write_response
 from testkit.site.connection import Exchange
 from testkit.site.nasty.behaviour import Family, chunk, simple_page
 
@@ -21,31 +21,31 @@ _PROTOCOL = "an error of the protocol, and the connection is not used again"
 
 @FAMILY.answers("cut-length", "closes after half of the promised length", _CUT)
 async def cut_length(exchange: Exchange) -> None:
-    await exchange.send(head(200, [("Content-Length", str(len(_PAGE)))]) + _HALF)
+    await exchange.send(write_head(200, [("Content-Length", str(len(_PAGE)))]) + _HALF)
     exchange.close()
 
 
 @FAMILY.answers("cut-chunked", "closes between chunks, without the last one", _CUT)
 async def cut_chunked(exchange: Exchange) -> None:
-    await exchange.send(head(200, [("Transfer-Encoding", "chunked")]) + chunk(_HALF))
+    await exchange.send(write_head(200, [("Transfer-Encoding", "chunked")]) + chunk(_HALF))
     exchange.close()
 
 
 @FAMILY.answers("cut-chunk", "closes in the middle of a chunk", _CUT)
 async def cut_chunk(exchange: Exchange) -> None:
-    await exchange.send(head(200, [("Transfer-Encoding", "chunked")]) + chunk(_PAGE)[: len(_HALF)])
+    await exchange.send(write_head(200, [("Transfer-Encoding", "chunked")]) + chunk(_PAGE)[: len(_HALF)])
     exchange.close()
 
 
 @FAMILY.answers("cut-silent", "no length, closes half-way", "cannot know: takes what came as the page")
 async def cut_silent(exchange: Exchange) -> None:
-    await exchange.send(head(200, [("Connection", "close")]) + _HALF)
+    await exchange.send(write_head(200, [("Connection", "close")]) + _HALF)
     exchange.close()
 
 
 @FAMILY.answers("reset", "resets the connection half-way", _CUT)
 async def reset(exchange: Exchange) -> None:
-    await exchange.send(head(200, [("Content-Length", str(len(_PAGE)))]) + _HALF)
+    await exchange.send(write_head(200, [("Content-Length", str(len(_PAGE)))]) + _HALF)
     exchange.reset()
 
 
@@ -68,18 +68,18 @@ async def garbage(exchange: Exchange) -> None:
 
 @FAMILY.answers("length-short", "says 100 bytes, sends more", "takes 100, does not use the connection again")
 async def length_short(exchange: Exchange) -> None:
-    await exchange.send(head(200, [("Content-Length", "100")]) + _PAGE)
+    await exchange.send(write_head(200, [("Content-Length", "100")]) + _PAGE)
     exchange.close()
 
 
 @FAMILY.answers("length-long", "says more than it sends, and stays open", "gives up after its limit of time")
 async def length_long(exchange: Exchange) -> None:
-    await exchange.send(head(200, [("Content-Length", str(len(_PAGE) + 10))]) + _PAGE)
+    await exchange.send(write_head(200, [("Content-Length", str(len(_PAGE) + 10))]) + _PAGE)
     await exchange.hang()
 
 
 def _headers(*headers: tuple[str, str]) -> bytes:
-    return head(200, headers) + _PAGE
+    return write_head(200, headers) + _PAGE
 
 
 for _name, _does, _good, _answer in (
@@ -101,13 +101,13 @@ for _name, _does, _good, _answer in (
         "bad-chunk",
         "a chunk whose size is no number",
         _PROTOCOL,
-        head(200, [("Transfer-Encoding", "chunked")]) + b"zz\r\n" + _PAGE + b"\r\n0\r\n\r\n",
+        write_head(200, [("Transfer-Encoding", "chunked")]) + b"zz\r\n" + _PAGE + b"\r\n0\r\n\r\n",
     ),
     (
         "two-answers",
         "two answers to one request",
         "takes the first, never the second as another page's",
-        reply(200, _PAGE) + reply(200, simple_page("Poison")),
+        write_response(200, _PAGE) + write_response(200, simple_page("Poison")),
     ),
 ):
     FAMILY.add(_name, _does, _good, _answer)
@@ -115,26 +115,26 @@ for _name, _does, _good, _answer in (
 
 @FAMILY.answers("huge", "a body of 10 GB, as announced", "stops before the first byte, or at its limit of bytes")
 async def huge(exchange: Exchange) -> None:
-    await exchange.send(head(200, [("Content-Length", str(HUGE_BYTES))]))
+    await exchange.send(write_head(200, [("Content-Length", str(HUGE_BYTES))]))
     await _stream(exchange, repeat(_BLOCK, HUGE_BYTES // len(_BLOCK)))
     await exchange.send(b" " * (HUGE_BYTES % len(_BLOCK)))
 
 
 @FAMILY.answers("endless", "a body without length or end", _LIMIT)
 async def endless(exchange: Exchange) -> None:
-    await exchange.send(head(200, [("Connection", "close")]))
+    await exchange.send(write_head(200, [("Connection", "close")]))
     await _stream(exchange, repeat(_BLOCK))
 
 
 @FAMILY.answers("endless-chunked", "chunks without end", _LIMIT)
 async def endless_chunked(exchange: Exchange) -> None:
-    await exchange.send(head(200, [("Transfer-Encoding", "chunked")]))
+    await exchange.send(write_head(200, [("Transfer-Encoding", "chunked")]))
     await _stream(exchange, repeat(chunk(_BLOCK)))
 
 
 @FAMILY.answers("endless-trailers", "a small chunked page, then trailers without end", _LIMIT)
 async def endless_trailers(exchange: Exchange) -> None:
-    await exchange.send(head(200, [("Transfer-Encoding", "chunked")]) + chunk(_PAGE) + b"0\r\n")
+    await exchange.send(write_head(200, [("Transfer-Encoding", "chunked")]) + chunk(_PAGE) + b"0\r\n")
     await _stream(exchange, _header_lines())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crawlfleet.demo_shop.http_messages import reply
+from crawlfleet.demo_shop.http_messages import write_response
 from testkit.site.nasty.behaviour import Family
 
 FAMILY = Family("charset")
@@ -144,4 +144,4 @@ _GUESS = "may read rubbish, and never fails: only statistics could tell"
 
 for _case in CASES:
     _good = _GUESS if _case.name == "none-cyrillic" else f"reads “{_case.text}”"
-    FAMILY.add(_case.name, _case.does, _good, reply(200, _case.raw, content_type=_case.content_type))
+    FAMILY.add(_case.name, _case.does, _good, write_response(200, _case.raw, content_type=_case.content_type))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlfleet.demo_shop.http_messages import reply
+from crawlfleet.demo_shop.http_messages import write_response
 from testkit.site.feeds import JPEG, PDF
 from testkit.site.nasty.behaviour import Family, simple_page
 
@@ -13,36 +13,41 @@ _FILE = "sees by the bytes that this is no page: no items, no links"
 _PAGE_GOOD = "sees by the bytes that this is a page, or skips it by its type"
 
 for _name, _does, _good, _answer in (
-    ("plain", "HTML as text/plain", _PAGE_GOOD, reply(200, _PAGE, content_type="text/plain")),
+    ("plain", "HTML as text/plain", _PAGE_GOOD, write_response(200, _PAGE, content_type="text/plain")),
     (
         "octets",
         "HTML as application/octet-stream",
         _PAGE_GOOD,
-        reply(200, _PAGE, content_type="application/octet-stream"),
+        write_response(200, _PAGE, content_type="application/octet-stream"),
     ),
-    ("none", "HTML without any type", "reads the page", reply(200, _PAGE, content_type=None)),
-    ("empty", "HTML with an empty type", "reads the page", reply(200, _PAGE, content_type="")),
+    ("none", "HTML without any type", "reads the page", write_response(200, _PAGE, content_type=None)),
+    ("empty", "HTML with an empty type", "reads the page", write_response(200, _PAGE, content_type="")),
     (
         "odd",
         "HTML with a type that does not parse",
         "reads the page, or skips it",
-        reply(200, _PAGE, content_type='text/html; charset=;;="; q'),
+        write_response(200, _PAGE, content_type='text/html; charset=;;="; q'),
     ),
-    ("twice", "two types that differ", "takes one of them", reply(200, _PAGE, [("Content-Type", "image/png")])),
+    (
+        "twice",
+        "two types that differ",
+        "takes one of them",
+        write_response(200, _PAGE, [("Content-Type", "image/png")]),
+    ),
     (
         "xhtml",
         "a page as application/xhtml+xml",
         "reads the page",
-        reply(200, _PAGE, content_type="application/xhtml+xml"),
+        write_response(200, _PAGE, content_type="application/xhtml+xml"),
     ),
-    ("pdf", "a PDF as text/html", _FILE, reply(200, PDF)),
-    ("jpeg", "a picture as text/html", _FILE, reply(200, JPEG)),
-    ("json", "JSON as text/html", "no links, no items by selectors", reply(200, _JSON)),
+    ("pdf", "a PDF as text/html", _FILE, write_response(200, PDF)),
+    ("jpeg", "a picture as text/html", _FILE, write_response(200, JPEG)),
+    ("json", "JSON as text/html", "no links, no items by selectors", write_response(200, _JSON)),
     (
         "download",
         "a page that is to be saved",
         "skips it, or reads it as a page",
-        reply(200, _PAGE, [("Content-Disposition", 'attachment; filename="../../etc/passwd"')]),
+        write_response(200, _PAGE, [("Content-Disposition", 'attachment; filename="../../etc/passwd"')]),
     ),
 ):
     FAMILY.add(_name, _does, _good, _answer)

@@ -11,7 +11,7 @@ from functools import cache
 import brotli  # type: ignore[import-untyped]
 import zstandard
 
-from crawlfleet.demo_shop.http_messages import reply
+from crawlfleet.demo_shop.http_messages import write_response
 from testkit.site.connection import Answerer, Exchange
 from testkit.site.nasty.behaviour import Family, simple_page
 
@@ -44,7 +44,7 @@ def _br(data: bytes) -> bytes:
 
 
 def _said(encoding: str, body: bytes) -> bytes:
-    return reply(200, body, [("Content-Encoding", encoding)])
+    return write_response(200, body, [("Content-Encoding", encoding)])
 
 
 def _many(data: bytes, times: int) -> bytes:
@@ -85,7 +85,12 @@ for _name, _does, _good, _answer in (
     ("checksum", "a gzip with a wrong checksum", _BROKEN, _said("gzip", _gzip(PAGE)[:-8] + b"\0" * 8)),
     ("tail", "a gzip with rubbish after it", "reads the page, or refuses it", _said("gzip", _gzip(PAGE) + b"rubbish")),
     ("not", "says gzip, is plain text", "an error of this page, or reads it as it is", _said("gzip", PAGE)),
-    ("unsaid", "is gzip and does not say so", "does not take it for text: no items of it", reply(200, _gzip(PAGE))),
+    (
+        "unsaid",
+        "is gzip and does not say so",
+        "does not take it for text: no items of it",
+        write_response(200, _gzip(PAGE)),
+    ),
     ("unknown", "an encoding that does not exist", "refuses the page, names the encoding", _said("x-magic", PAGE)),
     ("empty", "says gzip, with no body", "an empty page", _said("gzip", b"")),
 ):

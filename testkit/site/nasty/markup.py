@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlfleet.demo_shop.http_messages import head, reply
+from crawlfleet.demo_shop.http_messages import write_head, write_response
 from testkit.site.connection import Exchange
 from testkit.site.nasty.behaviour import Family, ok, simple_page
 
@@ -74,16 +74,16 @@ for _name, _does, _good, _answer in (
         "broken",
         "tags that do not close, or close what is not open",
         "finds both links and the product",
-        reply(200, _BROKEN),
+        write_response(200, _BROKEN),
     ),
-    ("ends", "ends in the middle of an attribute", "reads the title, follows no half link", reply(200, _ENDS)),
-    ("text", "no tag at all", "a page without links", reply(200, "Only words.")),
-    ("empty-tags", "only `<`, a million times", _LIMITED, lambda _: reply(200, "<" * 1_000_000)),
+    ("ends", "ends in the middle of an attribute", "reads the title, follows no half link", write_response(200, _ENDS)),
+    ("text", "no tag at all", "a page without links", write_response(200, "Only words.")),
+    ("empty-tags", "only `<`, a million times", _LIMITED, lambda _: write_response(200, "<" * 1_000_000)),
     (
         "nulls",
         "null bytes between and inside tags",
         "reads the title without them, follows the link",
-        reply(200, f'<ti\0tle>x</ti\0tle><title>N\0ull</title><p>\0</p><a href="{REAL}">x</a>' + "\0" * 1_000),
+        write_response(200, f'<ti\0tle>x</ti\0tle><title>N\0ull</title><p>\0</p><a href="{REAL}">x</a>' + "\0" * 1_000),
     ),
     (
         "deep",
@@ -109,31 +109,36 @@ for _name, _does, _good, _answer in (
         "stops at its limit of URLs, or holds them in bounded memory",
         lambda _: ok("Links", "".join(f'<a href="/nasty/answer/soft-404/{number}">x</a>' for number in range(LINKS))),
     ),
-    ("fake-links", "what only looks like links", "follows one link, the only one", reply(200, _FAKES)),
+    ("fake-links", "what only looks like links", "follows one link, the only one", write_response(200, _FAKES)),
     (
         "odd-links",
         "links that no URL parser likes",
         "follows those that a browser would, ignores the rest",
         ok("Odd", _ODD),
     ),
-    ("bases", "two bases, the first to another host", "takes the first", reply(200, "<head>" + "".join(_BASES))),
+    (
+        "bases",
+        "two bases, the first to another host",
+        "takes the first",
+        write_response(200, "<head>" + "".join(_BASES)),
+    ),
     (
         "base-script",
         "a base that is a script",
         "takes the page's own address",
-        reply(200, f'<head><base href="javascript:alert(1)//"></head><a href="{REAL}">x</a>'),
+        write_response(200, f'<head><base href="javascript:alert(1)//"></head><a href="{REAL}">x</a>'),
     ),
     (
         "refresh",
         "a meta refresh to another page",
         "follows it as a link or a redirect, or not at all",
-        reply(200, f'<meta http-equiv="refresh" content="0; url={REAL}"><title>Moved</title>'),
+        write_response(200, f'<meta http-equiv="refresh" content="0; url={REAL}"><title>Moved</title>'),
     ),
     (
         "refresh-self",
         "a meta refresh to itself",
         "does not run in circles",
-        reply(200, '<meta http-equiv="refresh" content="0"><title>Again</title>'),
+        write_response(200, '<meta http-equiv="refresh" content="0"><title>Again</title>'),
     ),
     ("title", "a title of a million letters", "cuts it", lambda _: ok("a" * 1_000_000)),
     (
@@ -146,13 +151,13 @@ for _name, _does, _good, _answer in (
         "comment",
         "a comment that is never closed",
         "reads the title",
-        reply(200, simple_page("Open").replace("<h1>", "<!-- <h1>")),
+        write_response(200, simple_page("Open").replace("<h1>", "<!-- <h1>")),
     ),
     (
         "svg",
         "links in SVG and MathML",
         "follows the link after them",
-        reply(
+        write_response(
             200,
             "<title>S</title><svg>"
             f'<a xlink:href="{REAL}?svg"><title>no</title></a></svg><math><mi></math><a href="{REAL}">x</a>',
@@ -164,6 +169,6 @@ for _name, _does, _good, _answer in (
 
 @FAMILY.answers("one-line", f"{LINE_BYTES // 1_000_000} MB in one line without a tag", "stops at its limit of bytes")
 async def one_line(exchange: Exchange) -> None:
-    await exchange.send(head(200, [("Content-Length", str(LINE_BYTES))]))
+    await exchange.send(write_head(200, [("Content-Length", str(LINE_BYTES))]))
     for at in range(0, LINE_BYTES, len(_BLOCK)):
         await exchange.send(_BLOCK[: LINE_BYTES - at])

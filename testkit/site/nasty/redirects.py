@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlfleet.demo_shop.http_messages import head, is_number, reply
+from crawlfleet.demo_shop.http_messages import is_number, write_head, write_response
 from testkit.site.connection import Answer, Exchange
 from testkit.site.nasty.behaviour import Family, moved, ok
 
@@ -61,7 +61,7 @@ def user(exchange: Exchange) -> Answer:
 def cookie(exchange: Exchange) -> Answer:
     if exchange.request.cookies.get("seen") == "yes":
         return ok("Seen")
-    return reply(302, "", [("Location", exchange.request.path), ("Set-Cookie", "seen=yes; Path=/")])
+    return write_response(302, "", [("Location", exchange.request.path), ("Set-Cookie", "seen=yes; Path=/")])
 
 
 for _name, _does, _good, _location in (
@@ -94,14 +94,14 @@ for _name, _does, _good, _location in (
 ):
     FAMILY.add(_name, _does, _good, moved(_location))
 
-FAMILY.add("none", "302 without an address", _NOWHERE, reply(302, "lost"))
+FAMILY.add("none", "302 without an address", _NOWHERE, write_response(302, "lost"))
 FAMILY.add(
     "300",
     "300 with a choice of two",
     "takes none, or the first",
-    reply(300, f'<a href="{_END}">one</a><a href="/">two</a>'),
+    write_response(300, f'<a href="{_END}">one</a><a href="/">two</a>'),
 )
-FAMILY.add("304", "304 that nobody asked for", _NOWHERE, head(304, content_type=None))
+FAMILY.add("304", "304 that nobody asked for", _NOWHERE, write_head(304, content_type=None))
 FAMILY.add("307", "307 to the end", _ARRIVES, moved(_END, 307))
 FAMILY.add("308", "308 to the end", _ARRIVES, moved(_END, 308))
 FAMILY.add("303", "303 to the end", _ARRIVES, moved(_END, 303))
@@ -109,23 +109,23 @@ FAMILY.add(
     "bytes",
     "to an address of raw bytes above ASCII",
     "arrives at the soft 404, or counts it as failed",
-    head(302, [("Location", "/nasty/answer/soft-404/café"), ("Content-Length", "0")]),
+    write_head(302, [("Location", "/nasty/answer/soft-404/café"), ("Content-Length", "0")]),
 )
 FAMILY.add(
     "twice",
     "two addresses",
     "takes one of them, or none",
-    reply(302, "", [("Location", _END), ("Location", "http://169.254.169.254/")]),
+    write_response(302, "", [("Location", _END), ("Location", "http://169.254.169.254/")]),
 )
 FAMILY.add(
     "body",
     "302 whose body is 1 MB",
     "does not keep the body, arrives",
-    reply(302, b"x" * 1_000_000, [("Location", _END)]),
+    write_response(302, b"x" * 1_000_000, [("Location", _END)]),
 )
 FAMILY.add(
     "refresh",
     "a Refresh header",
     "follows it, or not at all",
-    reply(200, "<title>Soon</title>", [("Refresh", f"0; url={_END}")]),
+    write_response(200, "<title>Soon</title>", [("Refresh", f"0; url={_END}")]),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from itertools import repeat
 
-from crawlfleet.demo_shop.http_messages import TEXT, head, reply
+from crawlfleet.demo_shop.http_messages import TEXT, write_head, write_response
 from testkit.site.connection import Answer, Exchange
 from testkit.site.nasty.behaviour import Family, moved, simple_page
 
@@ -37,7 +37,7 @@ _SITEMAPS = (
 
 
 def _text(text: str | bytes) -> bytes:
-    return reply(200, text, content_type=TEXT)
+    return write_response(200, text, content_type=TEXT)
 
 
 def _huge() -> bytes:
@@ -72,12 +72,12 @@ _ODD = (
 )
 
 for _name, _does, _good, _answer in (
-    ("404", "404", _ALL, reply(404, simple_page("Not found"))),
-    ("403", "403", _ALL, reply(403, simple_page("Forbidden"))),
-    ("401", "401", _ALL, reply(401, "")),
-    ("429", "429, Retry-After: 1", "waits, then asks again", reply(429, "", [("Retry-After", "1")])),
-    ("500", "500", _NONE, reply(500, simple_page("Oops"))),
-    ("503", "503", _NONE, reply(503, "", [("Retry-After", "1")])),
+    ("404", "404", _ALL, write_response(404, simple_page("Not found"))),
+    ("403", "403", _ALL, write_response(403, simple_page("Forbidden"))),
+    ("401", "401", _ALL, write_response(401, "")),
+    ("429", "429, Retry-After: 1", "waits, then asks again", write_response(429, "", [("Retry-After", "1")])),
+    ("500", "500", _NONE, write_response(500, simple_page("Oops"))),
+    ("503", "503", _NONE, write_response(503, "", [("Retry-After", "1")])),
     ("empty", "200 with nothing in it", _ALL, _text("")),
     (
         "nothing",
@@ -105,7 +105,7 @@ for _name, _does, _good, _answer in (
         "obeys what can be read",
         _text(_ODD),
     ),
-    ("html", "200 with a page of HTML", _ALL, reply(200, simple_page("Welcome", "<p>User-agent: nobody</p>"))),
+    ("html", "200 with a page of HTML", _ALL, write_response(200, simple_page("Welcome", "<p>User-agent: nobody</p>"))),
     ("binary", "200 with null bytes and no text", _ALL, _text(bytes(range(256)) * 40)),
     ("utf-16", "rules in UTF-16", "obeys them or crawls everything, and does not fail", _text(_RULES.encode("utf-16"))),
     (
@@ -144,7 +144,7 @@ def sitemaps(exchange: Exchange) -> Answer:
 
 @FAMILY.answers("endless", "a rule, then comments without end", "stops at its limit, obeys the rule")
 async def endless(exchange: Exchange) -> None:
-    await exchange.send(head(200, [("Connection", "close")], TEXT) + b"User-agent: *\nDisallow: /products/1\n")
+    await exchange.send(write_head(200, [("Connection", "close")], TEXT) + b"User-agent: *\nDisallow: /products/1\n")
     for block in repeat(b"# and so on\n" * 5_000):
         await exchange.send(block)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs
 
-from crawlfleet.demo_shop.http_messages import reply
+from crawlfleet.demo_shop.http_messages import write_response
 from testkit.site.connection import Answer, Exchange
 from testkit.site.nasty.behaviour import Family, moved, ok, simple_page
 
@@ -24,7 +24,9 @@ _FORM = (
 def cookie(exchange: Exchange) -> Answer:
     if exchange.request.path.endswith("/set"):
         back = "/nasty/session/cookie"
-        return reply(302, "", [("Location", back), ("Set-Cookie", "visitor=17; Path=/nasty; HttpOnly; SameSite=Lax")])
+        return write_response(
+            302, "", [("Location", back), ("Set-Cookie", "visitor=17; Path=/nasty; HttpOnly; SameSite=Lax")]
+        )
     return ok("Welcome back") if exchange.request.cookies.get("visitor") == "17" else moved("/nasty/session/cookie/set")
 
 
@@ -38,8 +40,10 @@ def login(exchange: Exchange) -> Answer:
         return ok("Log in", _FORM)
     given = parse_qs(exchange.request.body.decode("latin-1"))
     if given.get("user") != [USER] or given.get("password") != [PASSWORD]:
-        return reply(403, simple_page("Wrong", _FORM))
-    return reply(303, "", [("Location", "/nasty/session/members"), ("Set-Cookie", "member=yes; Path=/; HttpOnly")])
+        return write_response(403, simple_page("Wrong", _FORM))
+    return write_response(
+        303, "", [("Location", "/nasty/session/members"), ("Set-Cookie", "member=yes; Path=/; HttpOnly")]
+    )
 
 
 @FAMILY.answers(
@@ -76,11 +80,11 @@ FAMILY.add(
     "foreign",
     "cookies of other hosts, of `com`, expired, for another path, without a name",
     "sends none of them to `/nasty/session/echo`",
-    reply(200, simple_page("Foreign"), _FOREIGN),
+    write_response(200, simple_page("Foreign"), _FOREIGN),
 )
 FAMILY.add(
     "many",
     "1,000 cookies of 100 bytes",
     "keeps a bounded number, and its requests stay small",
-    reply(200, simple_page("Many"), [("Set-Cookie", f"c{at}={'x' * 90}; Path=/") for at in range(1_000)]),
+    write_response(200, simple_page("Many"), [("Set-Cookie", f"c{at}={'x' * 90}; Path=/") for at in range(1_000)]),
 )

@@ -6,7 +6,7 @@ import asyncio
 import gzip
 from functools import cache
 
-from crawlfleet.demo_shop.http_messages import reply
+from crawlfleet.demo_shop.http_messages import write_response
 from crawlfleet.demo_shop.sitemap import write_urlset
 from testkit.site.connection import Answer, Exchange
 from testkit.site.nasty.behaviour import Family, simple_page
@@ -26,7 +26,7 @@ _ENTITIES = (
 
 
 def _xml(body: bytes) -> bytes:
-    return reply(200, body, content_type=_XML)
+    return write_response(200, body, content_type=_XML)
 
 
 def _at(exchange: Exchange, path: str) -> str:
@@ -44,18 +44,20 @@ def good(exchange: Exchange) -> Answer:
 
 @FAMILY.answers("gzip", "the same, as a .gz file", _READS)
 def packed(exchange: Exchange) -> Answer:
-    return reply(200, gzip.compress(_good(exchange), mtime=0), content_type="application/gzip")
+    return write_response(200, gzip.compress(_good(exchange), mtime=0), content_type="application/gzip")
 
 
 @FAMILY.answers("gzip-encoded", "the same .gz file, and gzip on the way", _READS)
 def packed_twice(exchange: Exchange) -> Answer:
     twice = gzip.compress(gzip.compress(_good(exchange), mtime=0), mtime=0)
-    return reply(200, twice, [("Content-Encoding", "gzip")], "application/gzip")
+    return write_response(200, twice, [("Content-Encoding", "gzip")], "application/gzip")
 
 
 @FAMILY.answers("text", "a list of addresses as plain text", "reads it, or says that it does not")
 def text(exchange: Exchange) -> Answer:
-    return reply(200, "".join(_at(exchange, f"/outlet/{number}\n") for number in (1, 2, 3)), content_type="text/plain")
+    return write_response(
+        200, "".join(_at(exchange, f"/outlet/{number}\n") for number in (1, 2, 3)), content_type="text/plain"
+    )
 
 
 @FAMILY.answers("prefixed", "names with a namespace prefix, spaces and CDATA", _READS)
@@ -132,7 +134,7 @@ def broken(exchange: Exchange) -> Answer:
 
 @FAMILY.answers("cut-gzip", "a .gz file that breaks off", "takes what it can, or none; the crawl goes on")
 def cut_gzip(exchange: Exchange) -> Answer:
-    return reply(200, gzip.compress(_good(exchange), mtime=0)[:-20], content_type="application/gzip")
+    return write_response(200, gzip.compress(_good(exchange), mtime=0)[:-20], content_type="application/gzip")
 
 
 @FAMILY.answers("lastmod", "lastmod in every form, most of them wrong", "takes the dates it can read, and every page")
@@ -156,11 +158,13 @@ FAMILY.add(
     "expands none of them",
     _xml(_ENTITIES.encode()),
 )
-FAMILY.add("html", "a page instead", "no entries; the crawl goes on", reply(200, simple_page("Sitemap")))
-FAMILY.add("404", "404", "no entries; the crawl goes on", reply(404, ""))
+FAMILY.add("html", "a page instead", "no entries; the crawl goes on", write_response(200, simple_page("Sitemap")))
+FAMILY.add("404", "404", "no entries; the crawl goes on", write_response(404, ""))
 FAMILY.add("empty", "no entries", "no entries; the crawl goes on", _xml(write_urlset([])))
 
 
 @FAMILY.answers("bomb", "512 MB of zeros as a .gz file", "stops at its limit of unpacked bytes")
 async def bombed(exchange: Exchange) -> None:
-    await exchange.send(reply(200, await asyncio.to_thread(bomb, "gzip-bomb"), content_type="application/gzip"))
+    await exchange.send(
+        write_response(200, await asyncio.to_thread(bomb, "gzip-bomb"), content_type="application/gzip")
+    )

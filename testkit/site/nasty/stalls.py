@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from crawlfleet.demo_shop.http_messages import head, reply
+from crawlfleet.demo_shop.http_messages import write_head, write_response
 from testkit.site.connection import Exchange
 from testkit.site.nasty.behaviour import Family, ok, simple_page
 
@@ -34,19 +34,19 @@ async def in_head(exchange: Exchange) -> None:
 
 @FAMILY.answers("in-body", "sends half of the body and stops, for ever", _GIVES_UP)
 async def in_body(exchange: Exchange) -> None:
-    await exchange.send(reply(200, _PAGE)[: -len(_PAGE) // 2])
+    await exchange.send(write_response(200, _PAGE)[: -len(_PAGE) // 2])
     await exchange.hang()
 
 
 @FAMILY.answers("drip", "a body of 3,600 bytes, one a second", "has a limit for the whole page, not only between bytes")
 async def drip(exchange: Exchange) -> None:
-    await exchange.send(head(200, [("Content-Length", "3600")]))
+    await exchange.send(write_head(200, [("Content-Length", "3600")]))
     await _drip(exchange)
 
 
 @FAMILY.answers("drip-chunked", "endless chunks of one byte, one a second", "has a limit for the whole page")
 async def drip_chunked(exchange: Exchange) -> None:
-    await exchange.send(head(200, [("Transfer-Encoding", "chunked")]))
+    await exchange.send(write_head(200, [("Transfer-Encoding", "chunked")]))
     await _drip(exchange, b"1\r\n.\r\n")
 
 
@@ -58,7 +58,7 @@ async def drip_head(exchange: Exchange) -> None:
 
 @FAMILY.answers("no-end", "the page without a length, and never closes", "gives up after its limit of time")
 async def no_end(exchange: Exchange) -> None:
-    await exchange.send(head(200, [("Connection", "close")]) + _PAGE)
+    await exchange.send(write_head(200, [("Connection", "close")]) + _PAGE)
     await exchange.hang()
 
 

@@ -115,7 +115,7 @@ async def test_a_node_that_may_not_tell_what_is_new_goes_on_as_it_was_known(agen
 async def test_a_removed_node_comes_back_only_with_another_token(agent: Agent) -> None:
     token, other = await agent.enrolment(2), await agent.enrolment()
     joined = await agent.join(WORKER, token)
-    await agent.site.master.unregister.unregister(joined.node)
+    await agent.site.master.node_changes.unregister_node(joined.node)
     # Neither by something new to tell: whoever removed it meant it.
     assert await agent.join(MOVED, token) == joined
     assert await agent.joiner(token).join_anew(MOVED) is None

@@ -11,7 +11,7 @@ from crawlfleet.errors import Unavailable
 from crawlfleet.ports.chunk_store import ResultsPlace
 from crawlfleet.results.chunk_bucket import ObjectChunks
 from crawlfleet.results.chunk_folder import FolderChunks
-from crawlfleet.results.export_stream import Asked, Format, Parts, Source, exported
+from crawlfleet.results.export_stream import ExportOptions, Format, Parts, Source, start_export
 from crawlfleet.results.merged_items import Part
 from testkit.servers import S3Server
 from tests.contract.results.suite_chunks import OTHER_RUN, OTHER_TASK, RUN, TASK
@@ -36,7 +36,7 @@ async def wanted() -> None:
 
 async def file_of(place: ResultsPlace, format: Format) -> bytes:
     source = Source(place, Parts(Part(TASK, RUN, 2), Part(OTHER_TASK, OTHER_RUN, 1)))
-    return b"".join([data async for data in await exported(source, Asked(format), wanted)])
+    return b"".join([data async for data in await start_export(source, ExportOptions(format), wanted)])
 
 
 async def fill(place: ResultsPlace) -> None:
@@ -57,4 +57,4 @@ async def test_a_bucket_that_refuses_is_unavailable_before_the_file_begins(s3_se
     place = ObjectChunks("s3://no-such-bucket/x", s3_server.environment)
     for format in ("csv", "parquet"):
         with pytest.raises(Unavailable):
-            await exported(Source(place, Parts(Part(TASK, RUN, 1))), Asked(format), wanted)
+            await start_export(Source(place, Parts(Part(TASK, RUN, 1))), ExportOptions(format), wanted)

@@ -112,10 +112,10 @@ class Installation:
         return len((await self.store.held_tasks([node]))[node])
 
     async def submit(self, *bodies: Any) -> list[TaskId]:
-        return accepted_ids(await self.master.submit.submit(bodies))
+        return accepted_ids(await self.master.submit.submit_tasks(bodies))
 
     async def why(self, task: TaskId) -> tuple[str, str]:
-        found = await self.master.why.why(task)
+        found = await self.master.why.explain_task(task)
         return found.data["cause"], found.sentence
 
     async def events(self) -> list[Event]:
@@ -176,7 +176,7 @@ async def test_five_hundred_tasks_finish_then_one_node_drains_and_another_goes(i
     drained, removed, stays = nodes
     held = await one.submit(*[echo(parameters={"hold": True})] * 30)
     await one.until(lambda: one.are(_S.PROCESSING, *held))
-    await master.drain.drain(drained, within_s=60)
+    await master.node_changes.drain_node(drained, within_s=60)
     before = await one.holds(drained)
     assert before > 0
     more = await one.submit(*[echo()] * 30)
@@ -187,7 +187,7 @@ async def test_five_hundred_tasks_finish_then_one_node_drains_and_another_goes(i
     # Another is removed with work on it: that is free when its lease has ended, and runs elsewhere.
     lost = {row.id for row in (await store.held_tasks([removed]))[removed]}
     assert lost
-    await master.unregister.unregister(removed)
+    await master.node_changes.unregister_node(removed)
     assert await asyncio.wait_for(one.departures[removed], PATIENCE_S) is Departure.REMOVED
     one.echo.let_go.set()
     await one.until(one.is_quiet)
@@ -215,9 +215,9 @@ async def test_every_change_of_state_has_its_event_in_order(installation: Instal
     (child,) = await one.submit(echo(depends_on=[task_text(dated)]))
     (held,) = await one.submit(echo(parameters={"hold": True}))
     await one.until(lambda: one.are(_S.PROCESSING, held))
-    await master.cancel.cancel([held])
+    await master.task_changes.cancel_tasks([held])
     await one.until(one.is_quiet)
-    await master.retry.retry([held])
+    await master.task_changes.retry_tasks([held])
     one.echo.let_go.set()
     await one.until(one.is_quiet)
 
@@ -278,7 +278,7 @@ async def test_a_task_can_say_why_it_is_where_it_is(installation: Installation) 
     (paused,) = await one.submit(echo(queue="quiet"))
     assert await one.why(paused) == ("queue_paused", "the queue quiet is paused")
 
-    await master.cancel.cancel([second])
+    await master.task_changes.cancel_tasks([second])
     await one.until(lambda: one.are(_S.CANCELLED, second))
     assert (await one.why(second))[1].startswith("it was cancelled")
 

@@ -29,7 +29,7 @@ async def test_the_shop_as_a_program() -> None:
     child.terminate()
     assert await asyncio.wait_for(child.wait(), PATIENCE_S) == 0
     assert f"Sitemap: {url}/sitemap.xml" in robots
-    assert sitemap.count("<loc>") == len(make_catalogue(30).paths())
+    assert sitemap.count("<loc>") == len(make_catalogue(30).page_paths())
 
 
 @pytest.mark.parametrize("arguments", [("--products", "-1"), ("--port", "99999999"), ("--delay", "-1")])

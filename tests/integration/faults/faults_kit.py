@@ -235,7 +235,7 @@ class Fleet:
             msgspec.structs.replace(body, workflow_id=batch) if isinstance(body, TaskBody) else body for body in bodies
         ]
         history.add(past.SubmitSent(history.now, batch, len(bodies)))
-        answer = await self.master.submit.submit(named, **how)
+        answer = await self.master.submit.submit_tasks(named, **how)
         if accepted := accepted_ids(answer):
             history.add(past.SubmitAnswered(history.now, batch, tuple(accepted)))
         else:
@@ -311,7 +311,7 @@ class Fleet:
         states = {}
         for record in records:
             spec = msgspec.json.decode(record.spec) if record.spec else {}
-            why = None if record.status.is_final else (await self.master.why.why(record.id)).sentence
+            why = None if record.status.is_final else (await self.master.why.explain_task(record.id)).sentence
             states[record.id] = TaskState(
                 record.status,
                 record.round,

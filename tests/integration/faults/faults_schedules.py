@@ -19,7 +19,7 @@ from tests.integration.faults.faults_kit import EVERYTHING, Fleet
 async def new_schedule(fleet: Fleet, **fields: Any) -> Schedule:
     said = {"task": {"task_type": "echo"}, **({} if "cron" in fields else {"every_s": 60}), **fields}
     body = msgspec.json.decode(json.dumps(said), type=ScheduleBody)
-    return (await fleet.master.schedules.create(body, by="somebody")).schedule
+    return (await fleet.master.schedules.create_schedule(body, by="somebody")).schedule
 
 
 async def fire(fleet: Fleet) -> None:

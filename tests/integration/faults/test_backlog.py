@@ -50,7 +50,7 @@ class Backlog:
         await self.fleet.start(store_between(self.fleet.store, self.placements), broker)
         for number in range(self.total // self.batch):
             bodies = [echo(project_id=f"project {number % self.lanes}")] * self.batch
-            tasks = accepted_ids(await self.fleet.master.submit.submit(bodies))
+            tasks = accepted_ids(await self.fleet.master.submit.submit_tasks(bodies))
             self.lane_of |= dict.fromkeys(tasks, number % self.lanes)
             self.assert_bounded()
 

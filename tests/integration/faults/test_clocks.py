@@ -158,7 +158,7 @@ async def test_a_start_at_a_nonsense_time_counts_and_harms_nobody(fleet: Fleet, 
         assert row.status is TaskStatus.PROCESSING
         assert row.started_at is not None
         assert 0 <= fleet.clock.now() - row.started_at <= 30 * 86_400_000
-        assert "runs on node" in (await fleet.master.why.why(row.id)).sentence
+        assert "runs on node" in (await fleet.master.why.explain_task(row.id)).sentence
     for _ in range(3):
         await one_second(fleet, confused, sane)
         assert [row.recall for node in fleet.nodes for row in await fleet.held_by(node)] == [Recall.NONE] * 2
@@ -183,7 +183,7 @@ async def test_an_outcome_with_a_nonsense_span_is_taken_without_it(fleet: Fleet,
     for record in await fleet.executions():
         is_sane = record.node == sane.id
         assert (record.started_at is not None) == is_sane
-        assert (await fleet.master.why.why(record.task)).sentence
+        assert (await fleet.master.why.explain_task(record.task)).sentence
     await fleet.settle()
     await fleet.judge()
 

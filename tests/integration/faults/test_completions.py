@@ -64,7 +64,7 @@ async def moved(fleet: Fleet) -> Moved:
 @ENDS
 async def test_a_late_outcome_of_the_node_before_is_stale_before_and_after_the_live_one(fleet: Fleet, end: End) -> None:
     task, old, stale, new, live = await moved(fleet)
-    finish = fleet.master.finish.finish
+    finish = fleet.master.finish.finish_reported
     assert codes(await finish(old.id, [body(task, stale, end)])) == [Code.STALE_EXECUTION]
     assert (await fleet.record(task)).execution == live
     assert codes(await finish(new.id, [body(task, live)])) == [TaskStatus.COMPLETED]
@@ -77,7 +77,7 @@ async def test_a_late_outcome_of_the_node_before_is_stale_before_and_after_the_l
 @pytest.mark.parametrize("is_stale_first", [True, False])
 async def test_of_two_nodes_at_once_the_live_execution_wins(fleet: Fleet, end: End, is_stale_first: bool) -> None:
     task, old, stale, new, live = await moved(fleet)
-    finish = fleet.master.finish.finish
+    finish = fleet.master.finish.finish_reported
     # One call is under way, so that these two are gathered into one batch.
     others = [finish(old.id, [body(7, 7)])]
     pair = [finish(old.id, [body(task, stale, end)]), finish(new.id, [body(task, live)])]
@@ -107,7 +107,7 @@ async def _a_start(fleet: Fleet) -> None:
 @ENDS
 async def test_another_nodes_execution_cannot_be_ended(fleet: Fleet, end: End) -> None:
     task, old, _, new, live = await moved(fleet)
-    assert codes(await fleet.master.finish.finish(old.id, [body(task, live, end)])) == [Code.WRONG_NODE]
+    assert codes(await fleet.master.finish.finish_reported(old.id, [body(task, live, end)])) == [Code.WRONG_NODE]
     assert (await fleet.record(task)).status is TaskStatus.ASSIGNED
     await old.open()
     down = await fleet.master.sync.sync(old.next_up(outcomes=[body(task, live, end)]))
@@ -139,7 +139,7 @@ async def test_each_outcome_of_a_batch_gets_the_answer_that_is_its_own(fleet: Fl
         (body(fifth, runs[fifth], End.STOPPED), TaskStatus.PENDING),
         (body(fourth, runs[fourth]), TaskStatus.COMPLETED),
     ]
-    answers = await fleet.master.finish.finish(node.id, [said for said, _ in asked])
+    answers = await fleet.master.finish.finish_reported(node.id, [said for said, _ in asked])
     assert codes(answers) == [want for _, want in asked]
 
 
@@ -210,7 +210,7 @@ async def test_a_storm_of_doubled_shuffled_and_late_outcomes_leaves_one_each(fle
                 node.end(execution, end, ErrorClass.NETWORK if end is End.FAILED else None)
             said.extend((node, outcome) for outcome in node.outcomes.values())
         storm = rng.choices(said, k=30) if said else []
-        await asyncio.gather(*(fleet.master.finish.finish(node.id, [one, one]) for node, one in storm))
+        await asyncio.gather(*(fleet.master.finish.finish_reported(node.id, [one, one]) for node, one in storm))
     await fleet.settle()
     assert {await fleet.status(task) for task in tasks} == {TaskStatus.COMPLETED}
     await fleet.judge()

@@ -50,12 +50,12 @@ async def work(path: Path) -> None:
     number = 0
     while True:
         number += 1
-        tasks = accepted_ids(await fleet.master.submit.submit([body] * 5, key=f"key {number}"))
+        tasks = accepted_ids(await fleet.master.submit.submit_tasks([body] * 5, key=f"key {number}"))
         say("stored", tasks)
         if number % 2:
             await work_off(fleet, node)
         if number % 5 == 0:
-            applied = await fleet.master.cancel.cancel(tasks)
+            applied = await fleet.master.task_changes.cancel_tasks(tasks)
             say("cancelled", [task for task, status in applied.after.items() if status is TaskStatus.CANCELLED])
 
 

@@ -142,7 +142,7 @@ class RetryByAPerson(Scenario):
     async def act(self) -> None:
         # A person who was not answered looks before asking again.
         ended = [task for task in self.tasks if (await self.fleet.record(task)).round == 1]
-        applied = await self.fleet.master.retry.retry(ended)
+        applied = await self.fleet.master.task_changes.retry_tasks(ended)
         assert not applied.refused
         for task in applied.after:
             self.fleet.history.add(past.RetryAnswered(self.fleet.history.now, task, 2))
@@ -208,7 +208,7 @@ class CancelTasks(Scenario):
 
     async def act(self) -> None:
         *asked, _ = self.tasks
-        applied = await self.fleet.master.cancel.cancel(asked)
+        applied = await self.fleet.master.task_changes.cancel_tasks(asked)
         history = self.fleet.history
         for task, status in applied.after.items():
             history.add(past.CancelAnswered(history.now, task, 1, status is _S.CANCELLED))
@@ -264,7 +264,7 @@ class FireSchedules(Scenario):
             for overlap in Overlap
         }
         for overlap in (Overlap.SKIP, Overlap.QUEUE, Overlap.CANCEL_PREVIOUS):
-            await self.fleet.master.schedules.run(self.schedules[overlap].id)
+            await self.fleet.master.schedules.run_schedule(self.schedules[overlap].id)
         self.fleet.clock.advance(3_600)
         await fire(self.fleet)
         self.fleet.clock.advance(3_600)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet.control.composites.flows import StepAsked
+from crawlfleet.control.composites.flows import StepRequest
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.model.flow import FlowStatus, StepKey
@@ -28,17 +28,17 @@ pytestmark = pytest.mark.integration
 _S = TaskStatus
 
 
-def step(*after: str, parameters: Mapping[str, Any] | None = None, **fields: Any) -> StepAsked:
+def step(*after: str, parameters: Mapping[str, Any] | None = None, **fields: Any) -> StepRequest:
     """`after`: "a" for its success, "a:failure" for another end."""
     parents = {key: on or "success" for key, _, on in (parent.partition(":") for parent in after)}
-    return StepAsked(echo(parameters=parameters or {}), parents, **fields)
+    return StepRequest(echo(parameters=parameters or {}), parents, **fields)
 
 
 class FlowScenario(Scenario, ABC):
     flow: GroupId
 
-    async def submitted(self, claim: Claim | None = None, **steps: StepAsked) -> GroupId:
-        self.flow = (await self.fleet.master.flows.submit("a flow", None, steps, claim)).id
+    async def submitted(self, claim: Claim | None = None, **steps: StepRequest) -> GroupId:
+        self.flow = (await self.fleet.master.flows.submit_flow("a flow", None, steps, claim)).id
         return self.flow
 
     async def steps(self) -> dict[StepKey, StepRecord]:
@@ -161,12 +161,12 @@ class ResumeAFlow(FlowScenario):
         node.end_all()
         await node.sync()
         await self.fleet.settle()
-        assert (await self.fleet.master.flows.show(self.flow)).status is FlowStatus.FAILED
+        assert (await self.fleet.master.flows.get_flow(self.flow)).status is FlowStatus.FAILED
 
     async def act(self) -> None:
         # Somebody who was not answered looks before asking again.
-        if (await self.fleet.master.flows.show(self.flow)).status is FlowStatus.FAILED:
-            await self.fleet.master.flows.resume(self.flow)
+        if (await self.fleet.master.flows.get_flow(self.flow)).status is FlowStatus.FAILED:
+            await self.fleet.master.flows.resume_flow(self.flow)
 
     async def expect(self) -> None:
         await self.expect_words(bad="completed", next="completed", each="completed", both="completed", mend="completed")
@@ -182,7 +182,7 @@ class CancelAFlow(FlowScenario):
         self.node, _ = await self.held()
 
     async def act(self) -> None:
-        await self.fleet.master.flows.cancel(self.flow)
+        await self.fleet.master.flows.cancel_flow(self.flow)
         await self.node.sync()
         await self.node.sync()
 

@@ -192,7 +192,7 @@ async def test_the_work_of_a_node_that_keeps_failing_is_moved(play: Play) -> Non
     await play.make_ill(ill)
     # Work that was on it when it became so, and that goes on.
     fleet = play.fleet
-    await fleet.master.drain.ready(ill.node.id)
+    await fleet.master.node_changes.make_ready(ill.node.id)
     await play.turn(completes)
     held = await fleet.tasks(16)
     await fleet.dispatch()
@@ -284,7 +284,7 @@ async def test_ready_clears_the_judgement_at_once(play: Play) -> None:
     ill, _ = await play.node(), await play.node()
     await play.make_ill(ill)
     fleet = play.fleet
-    await fleet.master.drain.ready(ill.node.id)
+    await fleet.master.node_changes.make_ready(ill.node.id)
     record = await ill.record()
     assert (record.health, record.health_details) == (Health.UNKNOWN, {})
     # What it was judged by is forgotten too, by this leader and by the next.
@@ -351,5 +351,5 @@ async def test_why_says_that_a_node_is_on_trial(play: Play) -> None:
     await fleet.tasks(1)
     await fleet.dispatch()
     (task,) = await fleet.tasks(1)
-    why = await fleet.master.why.why(task)
+    why = await fleet.master.why.explain_task(task)
     assert "on trial after failing where others did not" in why.sentence

@@ -26,7 +26,7 @@ ONLY_POSTGRES = pytest.mark.parametrize(
 
 async def at_once(masters: Sequence[Master], bodies: Sequence[Sequence[TaskBody]]) -> list[SubmissionAnswer]:
     calls = [
-        masters[number % len(masters)].submit.submit(said, scope="shop", key="the key")
+        masters[number % len(masters)].submit.submit_tasks(said, scope="shop", key="the key")
         for number, said in enumerate(bodies)
     ]
     return await asyncio.gather(*calls)
@@ -94,7 +94,7 @@ async def test_a_key_of_which_nothing_was_taken_binds_nobody(fleet: Fleet) -> No
 async def test_a_key_is_its_scopes_own(fleet: Fleet) -> None:
     pairs = [("a", "bc"), ("ab", "c"), ("", "abc"), ("1:a", "bc"), ("a", "b:c")]
     answers = await asyncio.gather(
-        *(fleet.master.submit.submit([echo()], scope=scope, key=key) for scope, key in pairs * 3)
+        *(fleet.master.submit.submit_tasks([echo()], scope=scope, key=key) for scope, key in pairs * 3)
     )
     assert len({tuple(accepted_ids(answer)) for answer in answers}) == len(pairs)
     assert await fleet.store.count_rows() == {TaskStatus.PENDING: len(pairs)}

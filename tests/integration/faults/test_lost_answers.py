@@ -73,7 +73,7 @@ async def test_an_assignment_lost_on_its_way_and_recalled_is_confirmed_all_the_s
     (task,) = await fleet.tasks()
     await fleet.dispatch()
     await node.sync(is_answer_lost=True)
-    await fleet.master.cancel.cancel([task])
+    await fleet.master.task_changes.cancel_tasks([task])
     await node.sync()
     await node.sync()
     assert await fleet.status(task) is TaskStatus.CANCELLED
@@ -177,7 +177,7 @@ async def test_work_the_store_does_not_give_to_the_node_is_told_to_stop(fleet: F
     down = await fleet.master.sync.sync(node.next_up(held=[mine, 4_711]))
     assert down.stops == [4_711]
     # A restore from a backup, or a bug: the store has the outcome, the node still runs it.
-    await fleet.master.finish.finish(node.id, [OutcomeBody(task, mine, int(End.COMPLETED))])
+    await fleet.master.finish.finish_reported(node.id, [OutcomeBody(task, mine, int(End.COMPLETED))])
     assert (await node.sync()).stops == [mine]
     assert not node.held
     await fleet.judge()
@@ -248,7 +248,7 @@ async def test_a_parked_sync_hears_of_a_newer_session_and_of_removal(fleet: Flee
     await node.sync()
     assert (await call).verdict in (SyncVerdict.SESSION_ENDED, SyncVerdict.STALE_NUMBER)
     call = await parked(fleet, node)
-    await fleet.master.unregister.unregister(node.id)
+    await fleet.master.node_changes.unregister_node(node.id)
     assert (await call).verdict is SyncVerdict.REMOVED
 
 

@@ -75,7 +75,7 @@ POISON = {
 
 @pytest.fixture
 async def strict_fleet(fleet: Fleet) -> Fleet:
-    fleet.master.task_types.learn("strict", STRICT)
+    fleet.master.task_types.add_type("strict", STRICT)
     await fleet.node()
     await fleet.tasks()
     return fleet

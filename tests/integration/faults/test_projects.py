@@ -54,11 +54,11 @@ async def test_a_flood_of_one_project_does_not_hold_up_another(stores: Stores) -
     await fleet.start()
     flood = 100_000 if stores.is_quick else 20_000
     for _ in range(flood // 10_000):
-        await fleet.master.submit.submit([echo(project_id="a")] * 10_000)
+        await fleet.master.submit.submit_tasks([echo(project_id="a")] * 10_000)
     await fleet.node(slots=2 * QUANTUM)
     await fleet.dispatch()
     assert await held(fleet, "a") == 2 * QUANTUM
-    few = accepted_ids(await fleet.master.submit.submit([echo(project_id="b")] * 10))
+    few = accepted_ids(await fleet.master.submit.submit_tasks([echo(project_id="b")] * 10))
     await end_some(fleet, 20)
     await fleet.dispatch()
     assert {await fleet.status(task) for task in few} == {ASSIGNED}
@@ -120,7 +120,7 @@ async def test_a_running_quota_is_kept_to_the_last_task(fleet: Fleet) -> None:
     assert await held(fleet, "p") == 7
     assert await fleet.status(first) is TaskStatus.COMPLETED
     waiting = (await fleet.tasks(1, project_id="p"))[0]
-    why = await fleet.master.why.why(waiting)
+    why = await fleet.master.why.explain_task(waiting)
     assert why.sentence == "quota 'running' of project p: 7 of 7 in use"
     assert (why.data["cause"], why.data["quota"], why.data["limit"]) == ("quota", "running", 7)
 
@@ -153,7 +153,7 @@ async def test_cores_and_memory_are_counted_as_they_are_reserved(fleet: Fleet) -
     use = (await fleet.store.project_uses(["p"]))["p"].held
     assert use.reserved == {"cpu": 2.0, "memory_mb": 512.0}
     assert use.running == 4 + 2
-    sentence = (await fleet.master.why.why(huge)).sentence
+    sentence = (await fleet.master.why.explain_task(huge)).sentence
     assert sentence == "asks for 8 cpu, more than the whole quota 'cpu' of project p: 2"
 
 
@@ -162,8 +162,8 @@ async def test_hands_keep_the_quota_and_the_leader_counts_them(fleet: Fleet) -> 
     await set_quotas(fleet, "p", quotas=Quotas(running=3))
     tasks = await fleet.tasks(10, project_id="p")
     await fleet.master.pause.pause_queue("default")
-    assert [await fleet.master.assign.assign(task, node.id) for task in tasks[:3]] == [None] * 3
-    refused = await fleet.master.assign.assign(tasks[3], node.id)
+    assert [await fleet.master.assign.assign_task(task, node.id) for task in tasks[:3]] == [None] * 3
+    refused = await fleet.master.assign.assign_task(tasks[3], node.id)
     assert isinstance(refused, Refusal)
     assert (refused.code, refused.detail) == (Code.OVER_QUOTA, "quota 'running' of project p: 3 of 3 in use")
     await fleet.master.pause.resume_queue("default")
@@ -178,7 +178,7 @@ async def test_a_hand_between_choice_and_commit_does_not_pass_the_quota(stores: 
 
     async def between(name: str, method: Callable[..., Awaitable[Any]], args: Any, kwargs: Any) -> Any:
         if name == "assign_tasks" and waiting:
-            assert await fleet.master.assign.assign(waiting.pop(), fleet.nodes[0].id) is None
+            assert await fleet.master.assign.assign_task(waiting.pop(), fleet.nodes[0].id) is None
         answer = await method(*args, **kwargs)
         if name == "assign_tasks":
             assert isinstance(answer, Applied)
@@ -206,7 +206,7 @@ async def test_another_leader_knows_what_is_in_use(fleet: Fleet) -> None:
     assert await held(fleet, "p") == 6
     await end_some(fleet, 2, "p")
     pending = [task for task in tasks if await fleet.status(task) is PENDING]
-    assert await fleet.master.assign.assign(pending[-1], node.id) is None
+    assert await fleet.master.assign.assign_task(pending[-1], node.id) is None
     await fleet.dispatch()
     assert await held(fleet, "p") == 6
 
@@ -221,8 +221,8 @@ async def test_quotas_hold_while_everything_changes_at_once(fleet: Fleet) -> Non
         before = await held(fleet, "p")
         await asyncio.gather(
             fleet.dispatch(),
-            fleet.master.assign.assign(tasks[0], node.id),
-            fleet.master.assign.assign(tasks[1], node.id),
+            fleet.master.assign.assign_task(tasks[0], node.id),
+            fleet.master.assign.assign_task(tasks[1], node.id),
             set_quotas(fleet, "p", quotas=Quotas(running=most - round_ % 3)),
             end_some(fleet, round_ % 4, "p"),
         )
@@ -251,14 +251,14 @@ async def test_a_full_project_is_told_when_to_come_again(fleet: Fleet) -> None:
 async def test_the_same_request_again_is_answered_though_the_project_is_full(fleet: Fleet) -> None:
     await set_quotas(fleet, "p", quotas=Quotas(waiting=2))
     body = [echo(project_id="p")] * 2
-    first = await fleet.master.submit.submit(body, scope="s", key="one")
-    again = await fleet.master.submit.submit(body, scope="s", key="one")
+    first = await fleet.master.submit.submit_tasks(body, scope="s", key="one")
+    again = await fleet.master.submit.submit_tasks(body, scope="s", key="one")
     assert accepted_ids(again) == accepted_ids(first)
     with pytest.raises(OverLimit):
-        await fleet.master.submit.submit(body, scope="s", key="two")
+        await fleet.master.submit.submit_tasks(body, scope="s", key="two")
     await fleet.node(slots=5)
     await fleet.dispatch()
-    assert len(accepted_ids(await fleet.master.submit.submit(body, scope="s", key="two"))) == 2
+    assert len(accepted_ids(await fleet.master.submit.submit_tasks(body, scope="s", key="two"))) == 2
 
 
 async def test_a_project_that_would_rather_refuse(fleet: Fleet) -> None:
@@ -359,8 +359,8 @@ async def test_a_cancelled_task_leaves_a_window_that_is_newest_first(fleet: Flee
     await fleet.node(slots=1)
     await fleet.master.pause.set_order("news", is_lifo=True)
     tasks = await fleet.tasks(4, queue="news")
-    await fleet.master.cancel.cancel([tasks[-1]], "no")
-    await fleet.master.reprioritize.reprioritize([tasks[-2]], 1)
+    await fleet.master.task_changes.cancel_tasks([tasks[-1]], "no")
+    await fleet.master.task_changes.reprioritize_tasks([tasks[-2]], 1)
     assert await placed_in_order(fleet, 3) == [tasks[1], tasks[0], tasks[2]]
 
 
@@ -377,4 +377,4 @@ async def test_a_node_for_some_categories_takes_no_other_tasks(fleet: Fleet) -> 
     (plain,), (sport,) = await fleet.tasks(), await fleet.tasks(categories=["sport", "weather"])
     await fleet.dispatch()
     assert (await fleet.status(plain), await fleet.status(sport)) == (PENDING, ASSIGNED)
-    assert (await fleet.master.why.why(plain)).sentence == "0 of 1 node: 1 for other categories"
+    assert (await fleet.master.why.explain_task(plain)).sentence == "0 of 1 node: 1 for other categories"

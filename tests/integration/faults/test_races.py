@@ -60,7 +60,7 @@ async def steps(fleet: Fleet, seed: int) -> Steps:
 
 
 async def cancel(fleet: Fleet, tasks: Sequence[TaskId]) -> Applied:
-    applied = await fleet.master.cancel.cancel(tasks)
+    applied = await fleet.master.task_changes.cancel_tasks(tasks)
     for task, status in applied.after.items():
         is_final = status is TaskStatus.CANCELLED
         fleet.history.add(past.CancelAnswered(fleet.history.now, task, 1, is_final))
@@ -145,7 +145,7 @@ async def test_a_retry_that_races_with_another_opens_one_round(fleet: Fleet, ste
         for execution in list(node.held):
             node.end(execution, End.FAILED, ErrorClass.INPUT)
         await node.sync()
-        retry = partial(fleet.master.retry.retry, tasks)
+        retry = partial(fleet.master.task_changes.retry_tasks, tasks)
         answers = await steps.race(retry, retry, most=2)
         for task in tasks:
             assert [task in applied.after for applied in answers].count(True) == 1
@@ -168,7 +168,7 @@ async def test_a_recalled_task_is_final_only_when_its_node_has_confirmed(fleet: 
             assert [(one.execution, one.reason) for one in down.recalls] == [(execution, Recall.CANCEL)]
         await fleet.master.reaper.run_once(fleet.clock.now())
         assert await fleet.status(task) is TaskStatus.ASSIGNED
-    assert "was told to stop it because it was cancelled" in (await fleet.master.why.why(task)).sentence
+    assert "was told to stop it because it was cancelled" in (await fleet.master.why.explain_task(task)).sentence
     node.end(execution, End.STOPPED)
     await node.sync()
     assert await fleet.status(task) is TaskStatus.CANCELLED

@@ -107,6 +107,8 @@ async def test_a_read_that_waits_too_long_for_its_turn_is_not_begun(hasty: SqlSt
         if isinstance(hasty.engine, SqliteEngine):
             async with readers_held(hasty.engine):
                 waiting = asyncio.create_task(hasty.find_tasks(TaskFilter(), 10))
+                # It has begun to wait before the time is counted that is longer than it may wait.
+                await asyncio.sleep(0)
                 await asyncio.sleep(0.7)
             with pytest.raises(ReadTooLong):
                 await waiting

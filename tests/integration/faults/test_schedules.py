@@ -65,8 +65,8 @@ async def test_a_schedule_paused_and_changed_by_a_wrong_clock_repeats_nothing(fl
     fleet.clock.advance(1_200)
     await fire(fleet)
     fleet.clock.jump(jump_ms)
-    await fleet.master.schedules.pause(schedule.id)
-    await fleet.master.schedules.resume(schedule.id)
+    await fleet.master.schedules.pause_schedule(schedule.id)
+    await fleet.master.schedules.resume_schedule(schedule.id)
     await fire(fleet)
     fleet.clock.jump(-jump_ms)
     for _ in range(20):
@@ -91,7 +91,7 @@ async def test_a_batch_whose_answer_was_lost_is_not_fired_again(fleet: Fleet) ->
 
 async def test_a_template_that_can_no_longer_be_submitted_is_told_and_harms_nobody(fleet: Fleet) -> None:
     good, bad = await new_schedule(fleet), await new_schedule(fleet, task={"task_type": "echo", "parameters": {"n": 1}})
-    fleet.master.task_types.learn("echo", {"properties": {"n": {"type": "string"}}})
+    fleet.master.task_types.add_type("echo", {"properties": {"n": {"type": "string"}}})
     fleet.clock.advance(60)
     await fire(fleet)
     assert len(await fired_ticks(fleet, good)) == 1

@@ -190,8 +190,8 @@ async def test_a_retry_opened_unanswered_opens_one_round(store: SqlStore) -> Non
     await node.sync()
     once.left.append("reopen_tasks")
     with pytest.raises(OutcomeUnknown):
-        await fleet.master.retry.retry([task])
-    again = await fleet.master.retry.retry([task])
+        await fleet.master.task_changes.retry_tasks([task])
+    again = await fleet.master.task_changes.retry_tasks([task])
     assert again.refused[task].code is Code.NOT_FINAL
     assert (await fleet.record(task)).round == 2
     await fleet.settle()

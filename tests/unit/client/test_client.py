@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -527,13 +528,20 @@ async def test_the_blocking_face_needs_no_event_loop_and_leaves_no_thread() -> N
     assert not [thread for thread in threading.enumerate() if thread.name == "crawlfleet client"]
 
 
+def interrupt_when_waiting(thread: int) -> None:
+    """Sends Ctrl-C to a thread once it waits for another one."""
+    while sys._current_frames()[thread].f_code is not threading.Condition.wait.__code__:
+        time.sleep(0.001)
+    signal.pthread_kill(thread, signal.SIGINT)
+
+
 def test_ctrl_c_while_it_waits_for_the_next_of_many_ends_the_stream_and_is_heard() -> None:
     is_ended, main = threading.Event(), threading.get_ident()
 
     async def endless() -> AsyncIterator[int]:
         try:
             # What interrupts this thread comes while the other one waits for the next.
-            threading.Timer(0.05, signal.pthread_kill, [main, signal.SIGINT]).start()
+            threading.Thread(target=interrupt_when_waiting, args=[main], daemon=True).start()
             await asyncio.sleep(3_600)
             yield 1
         finally:

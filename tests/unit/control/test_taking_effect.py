@@ -108,7 +108,7 @@ class Installation:
     async def submit(self, count: int = 1, **fields: Any) -> list[TaskId]:
         body = task_body({"task_type": "echo", **fields})
         assert isinstance(body, TaskBody), body
-        answer = await self.master.submit.submit([body] * count)
+        answer = await self.master.submit.submit_tasks([body] * count)
         return [item.id for item in answer.items if isinstance(item, Accepted)]
 
     async def dispatch(self) -> int:
@@ -159,7 +159,7 @@ async def test_what_a_leaving_node_hands_back_goes_to_another_node_and_never_to_
     assert await one.dispatch() == 0
     one.clock.advance(seconds=10)
     assert await one.dispatch() == 0
-    assert (await one.master.why.why(task)).sentence == "0 of 1 node: 1 leaving"
+    assert (await one.master.why.explain_task(task)).sentence == "0 of 1 node: 1 leaving"
     other = await one.online("other")
     assert await one.dispatch() == 1
     assert await one.holds(leaving, other) == [0, 1]
@@ -176,7 +176,7 @@ async def test_a_leaving_node_is_not_ordered_to_stop_what_it_runs(one: Installat
     await one.master.broker.signals.send_signals([node_topic(node.id)])
     down = await node.sync(held=[assignment.execution], is_departing=True, wait_ms=2_000)
     assert (down.drain_ms, down.stops, down.recalls) == (None, [], [])
-    await one.master.drain.drain(node.id, 60)
+    await one.master.node_changes.drain_node(node.id, 60)
     assert (await node.sync(held=[assignment.execution], is_departing=True)).drain_ms == 60_000
 
 
@@ -287,10 +287,10 @@ async def test_a_node_that_comes_online_is_given_work_at_once(one: Installation)
 async def test_a_node_that_is_ready_again_is_given_work_at_once(one: Installation) -> None:
     node = await one.online()
     await one.dispatch()
-    await one.master.drain.drain(node.id)
+    await one.master.node_changes.drain_node(node.id)
     await one.submit(3)
     assert await one.dispatch() == 0
-    await one.master.drain.ready(node.id)
+    await one.master.node_changes.make_ready(node.id)
     assert await one.dispatch() == 3
 
 
@@ -314,7 +314,7 @@ async def test_a_cluster_s_slots_go_to_its_nodes_and_bound_what_they_are_given(o
 async def test_what_a_person_wants_of_a_node_wins_over_its_cluster(one: Installation) -> None:
     node = await one.online("a", 10, "eu")
     await one.configure("eu", slots=2)
-    await one.master.drain.set_slots(node.id, 5)
+    await one.master.node_changes.set_slots(node.id, 5)
     assert (await node.sync()).slots == 5
     await one.submit(9)
     assert await one.dispatch() == 5
@@ -468,7 +468,7 @@ async def test_chunks_go_with_their_tasks(kit: Kit, tmp_path: Path) -> None:
     old, young = await one.submit(), await one.submit()
     for task in (*old, *young):
         await chunks.put(task, 7, "items", 0, b"{}\n")
-    await one.master.cancel.cancel(old)
+    await one.master.task_changes.cancel_tasks(old)
     one.clock.advance(3_600)
     assert one.master.lead.term is not None
     await one.master.pruner.run_term(one.master.lead.term, one.clock.now())
@@ -491,7 +491,7 @@ async def test_chunks_that_could_not_be_dropped_go_with_the_next_pass(kit: Kit, 
     await believe_the_clock(one)
     tasks = await one.submit()
     await chunks.put(tasks[0], 7, "log", 0, b"{}\n")
-    await one.master.cancel.cancel(tasks)
+    await one.master.task_changes.cancel_tasks(tasks)
     one.clock.advance(3_600)
     term = one.master.lead.term
     assert term is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawlfleet.demo_shop.http_messages import Malformed, parse_request, reply
+from crawlfleet.demo_shop.http_messages import Malformed, parse_request, write_response
 
 
 def test_requests_are_parsed_or_refused() -> None:
@@ -15,4 +15,4 @@ def test_requests_are_parsed_or_refused() -> None:
     for bad in (b"", b"GET /", b"GET / HTTP/2", b"\x16\x03\x01", b"GET  / HTTP/1.1"):
         with pytest.raises(Malformed):
             parse_request(bad, ("", 0))
-    assert reply(200, "é").endswith(b"Content-Length: 2\r\n\r\n\xc3\xa9")
+    assert write_response(200, "é").endswith(b"Content-Length: 2\r\n\r\n\xc3\xa9")

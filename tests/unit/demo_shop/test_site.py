@@ -37,7 +37,7 @@ def site() -> DemoSite:
 
 def ask(site: DemoSite, target: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
     sent = {"host": "shop.test:8001"} | {name.replace("_", "-"): value for name, value in headers.items()}
-    answer = site.answer(Request(method, target, sent, client=("127.0.0.1", 9), is_old=False))
+    answer = site.answer_request(Request(method, target, sent, client=("127.0.0.1", 9), is_old=False))
     head, _, body = answer.partition(b"\r\n\r\n")
     first, *lines = head.decode().split("\r\n")
     return int(first.split(" ")[1]), dict(line.split(": ", 1) for line in lines), body
@@ -49,7 +49,7 @@ def test_a_shop_begins_like_a_larger_one() -> None:
 
 
 def test_every_listed_page_is_served_and_every_link_leads_to_one(site: DemoSite) -> None:
-    listed = CATALOGUE.paths()
+    listed = CATALOGUE.page_paths()
     linked = {"/"}
     for path in listed:
         status, headers, body = ask(site, path)
@@ -63,7 +63,7 @@ def test_robots_and_sitemap_name_the_host_that_was_asked(site: DemoSite) -> None
     assert (status, headers["Content-Type"]) == (200, "text/plain; charset=utf-8")
     assert b"Disallow: /private/" in body and b"Sitemap: http://shop.test:8001/sitemap.xml" in body
     sitemap = ask(site, "/sitemap.xml", host="other.test")[2].decode()
-    assert re.findall(r"<loc>http://other\.test(/[^<]*)</loc>", sitemap) == CATALOGUE.paths()
+    assert re.findall(r"<loc>http://other\.test(/[^<]*)</loc>", sitemap) == CATALOGUE.page_paths()
 
 
 def test_conditional_requests(site: DemoSite) -> None:
@@ -89,9 +89,9 @@ def test_nothing_of_the_nasty_site_is_in_it(site: DemoSite) -> None:
 def test_the_test_site_serves_the_same_pages(site: DemoSite) -> None:
     """What the product's tests crawl under `is_plain` is what the demo serves."""
     plain = Site(SiteOptions(60, is_plain=True))
-    assert [page.path for page in plain.list_pages()] == CATALOGUE.paths()
-    for path in CATALOGUE.paths():
-        page = plain.shop.page(path.partition("?")[0], path.partition("?")[2])
+    assert [page.path for page in plain.list_pages()] == CATALOGUE.page_paths()
+    for path in CATALOGUE.page_paths():
+        page = plain.shop.find_page(path.partition("?")[0], path.partition("?")[2])
         assert page is not None and page.body == ask(site, path)[2], path
 
 
@@ -99,5 +99,5 @@ def test_the_test_site_serves_the_same_pages(site: DemoSite) -> None:
 def test_no_request_breaks_the_site(site: DemoSite, front: str) -> None:
     for tail, query in product(_TAILS, _QUERIES):
         target = f"{front}/{tail}{query}" if tail else f"{front}{query}"
-        answer = site.answer(Request("GET", target, {"host": "a\xe9"}, client=("", 0), is_old=False))
+        answer = site.answer_request(Request("GET", target, {"host": "a\xe9"}, client=("", 0), is_old=False))
         assert re.match(rb"HTTP/1\.1 [24]\d\d ", answer), target

@@ -20,7 +20,7 @@ from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model.ids import ExecutionId, TaskId
 from crawlfleet.ports.chunk_store import ChunkKind
 from crawlfleet.results import parquet_table
-from crawlfleet.results.export_stream import Asked, Parts, Source, batches, exported
+from crawlfleet.results.export_stream import ExportOptions, Parts, Source, regroup_lines, start_export
 from crawlfleet.results.merged_items import Part, Window
 
 
@@ -53,7 +53,7 @@ async def wanted() -> None:
 
 
 async def made(source: Source, format: Any, **options: Any) -> bytes:
-    return b"".join([data async for data in await exported(source, Asked(format, **options), wanted)])
+    return b"".join([data async for data in await start_export(source, ExportOptions(format, **options), wanted)])
 
 
 async def parquet_of(*items: Any) -> Any:
@@ -167,9 +167,12 @@ async def test_a_thousand_columns_and_a_field_of_a_megabyte() -> None:
 
 
 async def test_options_of_csv_are_refused_elsewhere() -> None:
-    for name, asked in {"bom": Asked("parquet", bom=True), "guard": Asked("parquet", guard=True)}.items():
+    for name, asked in {
+        "bom": ExportOptions("parquet", bom=True),
+        "guard": ExportOptions("parquet", guard=True),
+    }.items():
         with pytest.raises(InvalidInput) as refused:
-            asked.check()
+            asked.check_options()
         assert refused.value.field == name
 
 
@@ -177,7 +180,7 @@ async def test_items_that_are_gone_are_told_before_the_file_begins() -> None:
     gone = Kept([b"{}\n"])
     source = Source(gone, Parts(Part(1, 2, 5)))  # type: ignore[arg-type]
     with pytest.raises(NotFound):
-        await exported(source, Asked("csv"), wanted)
+        await start_export(source, ExportOptions("csv"), wanted)
 
 
 async def test_a_caller_that_left_ends_the_first_pass() -> None:
@@ -189,7 +192,7 @@ async def test_a_caller_that_left_ends_the_first_pass() -> None:
 
     many = Kept([b'{"n": 1}\n' * 200_000], again=50)
     with pytest.raises(Left):
-        await exported(many.source, Asked("csv"), left)
+        await start_export(many.source, ExportOptions("csv"), left)
     assert many.reads < 5
 
 
@@ -199,7 +202,7 @@ async def test_both_passes_read_what_there_was_when_the_export_began() -> None:
     async def read_parts(after: TaskId) -> Window:
         return windows[{0: 0, 2: 1, 7: 2}[after]]
 
-    parts = await Parts.of(read_parts)
+    parts = await Parts.read_all(read_parts)
     windows[:] = [Window([Part(1, 11, 5)], None)]
     assert list(parts) == list(parts) == [Part(1, 10, 1), Part(9, 90, 3)]
 
@@ -211,7 +214,7 @@ async def test_batches_hold_the_same_lines(chunks: list[list[int]], size: int) -
         for chunk in chunks:
             yield b"".join(b'{"n":%d}\n' % n for n in chunk)
 
-    found = [data async for data in batches(stream(), size)]
+    found = [data async for data in regroup_lines(stream(), size)]
     assert all(data.endswith(b"\n") for data in found)
     assert all(len(data) < size + 20 for data in found)
     assert [json.loads(line)["n"] for data in found for line in data.splitlines()] == [
@@ -265,7 +268,7 @@ async def test_hundreds_of_megabytes_are_exported_in_a_few(format: str, huge_byt
     tracemalloc.start()
     try:
         size = 0
-        async for data in await exported(huge.source, Asked(format), wanted):  # type: ignore[arg-type]
+        async for data in await start_export(huge.source, ExportOptions(format), wanted):  # type: ignore[arg-type]
             size += len(data)
         _, most = tracemalloc.get_traced_memory()
     finally:

@@ -16,8 +16,8 @@ from crawlfleet.results.item_quality import FieldReport, Quality, Report, Sample
 
 def reported(*items: Any) -> Report:
     quality = Quality()
-    quality.add(b"".join(json.dumps(item).encode() + b"\n" for item in items))
-    return quality.report()
+    quality.add_lines(b"".join(json.dumps(item).encode() + b"\n" for item in items))
+    return quality.make_report()
 
 
 def test_fields_are_counted_by_what_they_hold() -> None:
@@ -59,21 +59,25 @@ def test_fields_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(0, 20)))
 def test_few_are_counted_exactly(keys: list[int]) -> None:
-    sample = Sample(most=21)
+    sample = Sample(max_keys=21)
     for key in keys:
-        sample.add(b"%d" % key)
-    assert (sample.different, sample.again, sample.is_exact) == (len(set(keys)), len(keys) - len(set(keys)), True)
+        sample.add_key(b"%d" % key)
+    assert (sample.distinct_count, sample.repeat_count, sample.is_exact) == (
+        len(set(keys)),
+        len(keys) - len(set(keys)),
+        True,
+    )
 
 
 def test_many_are_estimated_and_that_is_said() -> None:
-    sample = Sample(most=2_000)
+    sample = Sample(max_keys=2_000)
     for number in range(40_000):
-        sample.add(b"%d" % number)
+        sample.add_key(b"%d" % number)
         if number % 4 == 0:
-            sample.add(b"%d" % number)
+            sample.add_key(b"%d" % number)
     assert not sample.is_exact
-    assert sample.different == pytest.approx(40_000, rel=0.1)
-    assert sample.again == pytest.approx(10_000, rel=0.2)
+    assert sample.distinct_count == pytest.approx(40_000, rel=0.1)
+    assert sample.repeat_count == pytest.approx(10_000, rel=0.2)
 
 
 def test_memory_is_bounded_whatever_the_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,9 +86,9 @@ def test_memory_is_bounded_whatever_the_number(monkeypatch: pytest.MonkeyPatch) 
     tracemalloc.start()
     try:
         for batch in range(60):
-            quality.add(b"".join(b'{"_url":"/%d/%d","n":%d}\n' % (batch, n, n + batch) for n in range(1_000)))
+            quality.add_lines(b"".join(b'{"_url":"/%d/%d","n":%d}\n' % (batch, n, n + batch) for n in range(1_000)))
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert most < 5_000_000
-    assert quality.report().items == 60_000
+    assert quality.make_report().items == 60_000

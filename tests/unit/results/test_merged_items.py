@@ -43,26 +43,26 @@ numbered = st.lists(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=3
 @settings(max_examples=150, deadline=None)
 @given(numbered, st.integers(1, 4), st.integers(1, 7), st.sets(st.integers(1, 8)), st.integers(1, 40))
 async def test_pages_and_stream_give_the_same_list(
-    items: Items, window: int, limit: int, skipped: set[int], most_bytes: int
+    items: Items, window: int, limit: int, skipped: set[int], max_bytes: int
 ) -> None:
     expected = [n for task, chunks in enumerate(items, 1) if task not in skipped for chunk in chunks for n in chunk]
     whole = merged(items, window, skipped)
-    streamed = b"".join([data async for data in whole.stream()])
+    streamed = b"".join([data async for data in whole.stream_lines()])
     assert [msgspec.json.decode(line)["n"] for line in streamed.splitlines()] == expected
     found: list[int] = []
     place: MergedPlace | None = MergedPlace()
     while place is not None:
-        page = await whole.page(place, limit, most_bytes=most_bytes)
+        page = await whole.read_page(place, limit, max_bytes=max_bytes)
         assert len(page.lines) <= limit
         found += [msgspec.json.decode(line)["n"] for line in page.lines]
-        place = None if page.next is None else MergedPlace.parse(page.next.text, field="cursor")
+        place = None if page.next is None else MergedPlace.from_text(page.next.text, field="cursor")
     assert found == expected
 
 
 async def test_a_page_looks_at_a_bounded_number_of_members() -> None:
     items: Items = [[] for _ in range(merged_items.PAGE_PARTS)] + [[[7]]]
-    page = await merged(items, 100, set()).page(MergedPlace(), 10)
+    page = await merged(items, 100, set()).read_page(MergedPlace(), 10)
     assert (page.lines, page.next) == ([], MergedPlace(merged_items.PAGE_PARTS))
     assert page.next is not None
-    rest = await merged(items, 100, set()).page(page.next, 10)
+    rest = await merged(items, 100, set()).read_page(page.next, 10)
     assert ([bytes(line) for line in rest.lines], rest.next) == ([b'{"n":7}'], None)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from crawlfleet.errors import InvalidInput
 from crawlfleet.results import table_columns as module
-from crawlfleet.results.table_columns import Column, Columns, as_text
+from crawlfleet.results.table_columns import Column, Columns, cell_text
 
 
 def lines(*items: Any) -> bytes:
@@ -21,8 +21,8 @@ def lines(*items: Any) -> bytes:
 def column(*values: Any) -> Column:
     found = Columns()
     for value in values:
-        found.add(lines({"x": value}))
-    (only,) = found.found()
+        found.add_lines(lines({"x": value}))
+    (only,) = found.list_columns()
     return only
 
 
@@ -57,29 +57,29 @@ def test_the_type_of_a_column(values: list[Any], expected: Column) -> None:
 
 def test_a_field_that_appears_late_is_a_column_too() -> None:
     found = Columns()
-    found.add(lines({"a": 1}) * 1_000)
-    found.add(lines({"late": 1.5, "a": "x"}))
-    assert [(one.name, one.type) for one in found.found()] == [("a", "text"), ("late", "number")]
+    found.add_lines(lines({"a": 1}) * 1_000)
+    found.add_lines(lines({"late": 1.5, "a": "x"}))
+    assert [(one.name, one.type) for one in found.list_columns()] == [("a", "text"), ("late", "number")]
     assert found.items == 1_001
 
 
 def test_a_table_without_fields_has_a_column_all_the_same() -> None:
-    assert Columns().found() == (Column("_url", "text"),)
+    assert Columns().list_columns() == (Column("_url", "text"),)
 
 
 def test_more_fields_than_a_table_may_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "COLUMNS_MOST", 10)
     found = Columns()
-    found.add(lines({f"f{n}": 1 for n in range(10)}))
+    found.add_lines(lines({f"f{n}": 1 for n in range(10)}))
     with pytest.raises(InvalidInput) as refused:
-        found.add(lines({"one more": 1}))
+        found.add_lines(lines({"one more": 1}))
     assert refused.value.field == "format"
 
 
 def test_names_are_bounded_in_length_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "NAMES_BYTES", 100)
     with pytest.raises(InvalidInput, match="too many for a table"):
-        Columns().add(lines({"x" * 101: 1}))
+        Columns().add_lines(lines({"x" * 101: 1}))
 
 
 values = st.recursive(
@@ -99,8 +99,8 @@ def test_the_order_of_batches_does_not_matter(first: list[Any], second: list[Any
     def made(*batches: list[Any]) -> set[Column]:
         found = Columns()
         for batch in batches:
-            found.add(lines(*({"x": value} for value in batch)))
-        return set(found.found())
+            found.add_lines(lines(*({"x": value} for value in batch)))
+        return set(found.list_columns())
 
     assert made(first, second) == made(second, first) == made(first + second)
 
@@ -108,7 +108,7 @@ def test_the_order_of_batches_does_not_matter(first: list[Any], second: list[Any
 @settings(max_examples=50, deadline=None)
 @given(values)
 def test_text_of_a_value_is_the_value(value: Any) -> None:
-    made = as_text(value)
+    made = cell_text(value)
     if value is None or isinstance(value, str):
         assert made == value
     else:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from crawlfleet.bootstrap.serve import master_terms
-from crawlfleet.execution.crawl.fetch.address_guard import allowed
+from crawlfleet.execution.crawl.fetch.address_guard import parse_allowed_entry
 from crawlfleet.model.requirement import STRATEGIES
 from crawlfleet.scheduling.placement.strategies import BUILT_IN
 from crawlfleet.settings.client import ClientSettings
@@ -114,7 +114,7 @@ def test_hosts_to_crawl_are_read_alike_everywhere() -> None:
     for wrong in ("http://shop", "shop:0", "shop:70000", "a b", "10.0.0.0/40", "-", "x" * 300):
         assert refused(MasterSettings, allow_hosts=wrong).setting == "allow_hosts"
     for one in read:
-        assert allowed(one).port == (8080 if "8080" in one else 80 if one.endswith("]:80") else 0)
+        assert parse_allowed_entry(one).port == (8080 if "8080" in one else 80 if one.endswith("]:80") else 0)
 
 
 def test_every_strategy_can_be_set_and_no_other() -> None:

@@ -13,9 +13,9 @@ from crawlfleet.control.tasks.task_types import TaskTypes
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.model.refusal import Refusal
 from crawlfleet.wire.field_messages import did_you_mean, model_message, unknown_name
-from crawlfleet.wire.json_error_location import complaint
+from crawlfleet.wire.json_error_location import find_decode_error
 from crawlfleet.wire.schedules import ScheduleBody
-from crawlfleet.wire.tasks import read_task, refusal_of
+from crawlfleet.wire.tasks import read_task, refusal_from_error
 
 LIBRARY_WORDS = re.compile(
     r"`|Expected|[Ii]nput should|Extra inputs|Object (contains|missing)|of type|schema|\bstr\b|\bint\b"
@@ -51,7 +51,7 @@ def test_a_body_is_refused_in_words(body: str, field: str | None, detail: str) -
 def test_a_word_that_is_none_of_a_few_is_told_with_them() -> None:
     with pytest.raises(msgspec.ValidationError) as failure:
         msgspec.json.decode(b'{"task": {}, "catch_up": "never"}', type=ScheduleBody)
-    refusal = refusal_of(failure.value, ScheduleBody)
+    refusal = refusal_from_error(failure.value, ScheduleBody)
     assert (refusal.field, refusal.detail) == ("catch_up", "'never' is none of all, one, skip")
 
 
@@ -96,14 +96,14 @@ def test_what_was_meant_is_the_nearest_or_nothing() -> None:
 
 def test_a_parameter_of_the_system_itself_is_not_offered() -> None:
     types = TaskTypes({"web_crawl": WebCrawl.schema})
-    refusal = types.refusal("web_crawl", b'{"url": "http://a.test/", "zzzzzz": 1}')
+    refusal = types.find_refusal("web_crawl", b'{"url": "http://a.test/", "zzzzzz": 1}')
     assert refusal is not None
     assert "max_pages" in refusal.detail
     assert "spread" not in refusal.detail
-    near = types.refusal("web_crawl", b'{"url": "http://a.test/", "spred": 1}')
+    near = types.find_refusal("web_crawl", b'{"url": "http://a.test/", "spred": 1}')
     assert near is not None
     assert "spread" not in near.detail
-    meant = types.refusal("web_crawl", b'{"url": "http://a.test/", "dept": 1}')
+    meant = types.find_refusal("web_crawl", b'{"url": "http://a.test/", "dept": 1}')
     assert meant is not None
     assert meant.detail == "there is no 'dept'; did you mean depth?"
 
@@ -112,4 +112,4 @@ def test_a_parameter_of_the_system_itself_is_not_offered() -> None:
     ("raw", "said"), [(b'{"a": 1', "it ends too early"), (b'{"a": 1,}', "trailing comma in object")]
 )
 def test_json_that_cannot_be_read_is_told_in_words(raw: bytes, said: str) -> None:
-    assert complaint(raw) == said
+    assert find_decode_error(raw) == said

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from crawlfleet.model import limits
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.wire import json_error_location
-from crawlfleet.wire.tasks import RETRY_UNSAID, TaskBody, read_task, read_tasks, task_body
+from crawlfleet.wire.tasks import RETRY_UNSET, TaskBody, read_task, read_tasks, task_body
 
 LEVELS = 10_000
 
@@ -45,7 +45,7 @@ def nested(levels: int, opening: bytes = b"[", inner: bytes = b"", closing: byte
 def test_a_task_needs_nothing_but_its_type() -> None:
     task = taken(b'{"task_type":"echo"}')
     assert task == TaskBody(task_type="echo")
-    assert (bytes(task.parameters), task.priority, task.queue, task.retry) == (b"{}", 5, "default", RETRY_UNSAID)
+    assert (bytes(task.parameters), task.priority, task.queue, task.retry) == (b"{}", 5, "default", RETRY_UNSET)
 
 
 def test_every_field_is_taken_unchanged() -> None:
@@ -286,7 +286,7 @@ def test_a_body_made_to_cost_time_is_not_searched_for_long(raw: bytes) -> None:
 
 @given(st.lists(JSON, max_size=6))
 def test_the_elements_of_an_array_are_found_by_its_brackets(values: list[Any]) -> None:
-    pieces = json_error_location.elements(json.dumps(values, indent=1).encode())
+    pieces = json_error_location.split_array(json.dumps(values, indent=1).encode())
     assert pieces is not None if values else pieces in (None, [])
     assert [json.loads(piece) for piece in pieces or ()] == values
 

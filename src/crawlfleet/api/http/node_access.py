@@ -15,7 +15,7 @@ from crawlfleet.model import ids, limits
 from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.model.node import Node
 from crawlfleet.model.principal import Principal, Role
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 
 class NotItself(NotAllowed):
@@ -25,13 +25,13 @@ class NotItself(NotAllowed):
 async def known_node(services: Services, text: str) -> Node:
     """Return the node of an id or of a device id. Raises NotFound, for one that was removed too."""
     try:
-        node: NodeId | None = ids.parse(text, "node", field="node_id")
+        node_id: NodeId | None = ids.parse(text, "node", field="node_id")
     except InvalidInput:
-        node = None if unstorable(text) else await services.store.node_by_device(text)
-    found = [] if node is None else await services.store.load_nodes([node])
-    if not found or found[0].removed_at is not None:
+        node_id = None if storage_problem(text) else await services.node_reader.find_by_device(text)
+    node = None if node_id is None else await services.node_reader.find_node(node_id)
+    if node is None:
         raise NotFound(f"no node {shown(text)[: limits.NAME_CHARS]!r}")
-    return found[0]
+    return node
 
 
 async def require_itself(request: Request, principal: Principal, node: NodeId, action: str) -> None:

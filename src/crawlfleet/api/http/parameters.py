@@ -12,13 +12,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.requests import HTTPConnection
 
 from crawlfleet.api.http.errors import shown
+from crawlfleet.control.nodes.node_reader import NodeReader
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import ids, limits
 from crawlfleet.model.ids import ExecutionId, GroupId, NodeId, ScheduleId, TaskId
 from crawlfleet.model.instants import Instant, from_text
-from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.wire.field_messages import unknown_name
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 PAGE_MOST = 1_000
 PAGE_USUAL = 100
@@ -26,7 +26,7 @@ _NODES_NAMED = 10
 
 
 def _storable(text: str) -> str:
-    if complaint := unstorable(text):
+    if complaint := storage_problem(text):
         raise ValueError(complaint)
     return text
 
@@ -111,12 +111,12 @@ GroupInPath = Annotated[GroupId, Depends(_group_in_path)]
 ScheduleInPath = Annotated[ScheduleId, Depends(_schedule_in_path)]
 
 
-async def node_named(store: NodeStore, text: str, *, field: str = "node") -> NodeId:
+async def node_named(reader: NodeReader, text: str, *, field: str = "node") -> NodeId:
     """Return the node of an id, of a device id, or of a name that only one node has."""
     try:
         return ids.parse(text, "node", field=field)
     except InvalidInput:
-        nodes = await store.load_nodes()
+        nodes = await reader.list_nodes()
     for node in nodes:
         if node.description.device_id == text:
             return node.id

@@ -8,7 +8,7 @@ import zstandard
 from crawlfleet.api.http.errors import Malformed, UnsupportedMediaType
 from crawlfleet.api.http.fast_routes import PlainRequest, too_large
 from crawlfleet.errors import InvalidInput
-from crawlfleet.wire.tasks import refusal_of
+from crawlfleet.wire.tasks import refusal_from_error
 
 _WINDOW_BYTES = 8 << 20
 
@@ -58,7 +58,7 @@ def decoded(decoder: msgspec.json.Decoder[msgspec.Struct], body: bytes) -> msgsp
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as exc:
-        refusal = refusal_of(exc, decoder.type)
+        refusal = refusal_from_error(exc, decoder.type)
         raise InvalidInput(refusal.detail, field=refusal.field or "body") from exc
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise InvalidInput(f"not valid JSON: {exc}", field="body") from exc

@@ -14,6 +14,7 @@ from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.clusters import Clusters
 from crawlfleet.control.admin.hosts import Hosts
 from crawlfleet.control.admin.projects import Projects
+from crawlfleet.control.admin.queue_reader import QueueReader
 from crawlfleet.control.admin.queues import Pause
 from crawlfleet.control.admin.submit_audit import SubmitLog
 from crawlfleet.control.admin.tokens import Tokens
@@ -27,24 +28,25 @@ from crawlfleet.control.composites.shop_flows import ShopFlows
 from crawlfleet.control.composites.spread_crawl import SpreadCrawl
 from crawlfleet.control.explain.task import Why
 from crawlfleet.control.loops.base import Loop
-from crawlfleet.control.nodes.drain import Drain
 from crawlfleet.control.nodes.heartbeat import Heartbeat
 from crawlfleet.control.nodes.heartbeat_feed import HeartbeatFeed
+from crawlfleet.control.nodes.node_changes import NodeChanges
+from crawlfleet.control.nodes.node_reader import NodeReader
 from crawlfleet.control.nodes.open_session import OpenSession
 from crawlfleet.control.nodes.proxy_reports import ProxyReports
 from crawlfleet.control.nodes.register import Register
 from crawlfleet.control.nodes.sync import Sync
-from crawlfleet.control.nodes.unregister import Unregister
 from crawlfleet.control.results.cookie_jars import CookieJars
 from crawlfleet.control.results.execution_lookup import ExecutionLookup
 from crawlfleet.control.results.page_notes import PageNotes
 from crawlfleet.control.results.result_collection import Collect
 from crawlfleet.control.support.event_feed import EventFeed
-from crawlfleet.control.support.task_completion_watcher import Ends
-from crawlfleet.control.tasks.changes import Reprioritize, Retry
+from crawlfleet.control.support.task_completion_watcher import TaskCompletionWatcher
+from crawlfleet.control.tasks.changes import TaskChanges
 from crawlfleet.control.tasks.dead_letters import DeadLetters
 from crawlfleet.control.tasks.manual_assignment import AssignByHand
 from crawlfleet.control.tasks.submit import Submit
+from crawlfleet.control.tasks.task_reader import TaskReader
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.chunk_store import ChunkStore
 from crawlfleet.ports.clock import Clock
@@ -67,11 +69,11 @@ class Services:
     # tasks
     submit: Submit
     submit_audit: SubmitLog
-    retry: Retry
-    reprioritize: Reprioritize
+    task_changes: TaskChanges
     assign: AssignByHand
     dead_letters: DeadLetters
-    task_completions: Ends
+    task_completions: TaskCompletionWatcher
+    task_reader: TaskReader
 
     # composites
     groups: Groups
@@ -91,13 +93,13 @@ class Services:
 
     # nodes
     register: Register
-    unregister: Unregister
     open_session: OpenSession
     sync: Sync
     heartbeat: Heartbeat
     heartbeat_feed: HeartbeatFeed
-    drain: Drain
+    node_changes: NodeChanges
     proxy_reports: ProxyReports
+    node_reader: NodeReader
 
     # operators
     tokens: Tokens
@@ -106,6 +108,7 @@ class Services:
     configure: Configure
     projects: Projects
     pause: Pause
+    queue_reader: QueueReader
     hosts: Hosts
     why: Why
     event_feed: EventFeed

@@ -70,7 +70,7 @@ async def remove_cookie_jar(
 ) -> Response:
     """Forget the cookies in it. A running execution that keeps its cookies there may bring them back."""
     project = project_id or ""
-    await services.cookie_jars.remove(project, name)
+    await services.cookie_jars.remove_jar(project, name)
     await audited(request, principal, "cookie_jar.remove", f"{project}/{name}")
     return nothing()
 
@@ -89,4 +89,4 @@ async def remove_cookie_jar(
 )
 async def exchange_cookies(request: PlainRequest) -> Response:
     speaker, up = await read_call(request, _UP, BODY_BYTES)
-    return reply(await services_of(request).cookie_jars.exchange(speaker, up))
+    return reply(await services_of(request).cookie_jars.exchange_cookies(speaker, up))

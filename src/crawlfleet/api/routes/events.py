@@ -94,7 +94,7 @@ async def _wanted(
     return EventFilter(
         tuple(kind or ()),
         None if task is None else ids.parse(task, "task", field="task"),
-        None if node is None else await node_named(services_of(request).store, node),
+        None if node is None else await node_named(services_of(request).node_reader, node),
     )
 
 
@@ -121,7 +121,7 @@ async def events(
     if format == "json":
         return reply(await _page(feed, after or 0, limit, wanted))
     start = _number(last_event_id) if last_event_id else after
-    last = await feed.last()
+    last = await feed.last_event()
     heartbeats = services.heartbeat_feed if wanted.wants_heartbeats else None
     stream = _stream(request, feed, last if start is None else min(start, last), wanted, heartbeats)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -133,7 +133,7 @@ async def _page(feed: EventFeed, after: int, limit: int, wanted: EventFilter) ->
     shown: list[EventView] = []
     left = LOOKED_AT_MOST
     while len(shown) < limit and left > 0:
-        found = await feed.after(after, min(left, limit if wanted == EventFilter() else BATCH))
+        found = await feed.list_events(after, min(left, limit if wanted == EventFilter() else BATCH))
         if not found:
             break
         left -= len(found)
@@ -143,7 +143,7 @@ async def _page(feed: EventFeed, after: int, limit: int, wanted: EventFilter) ->
                 shown.append(event_view(event))
                 if len(shown) == limit:
                     break
-    return EventPage(shown, after, await feed.last())
+    return EventPage(shown, after, await feed.last_event())
 
 
 async def _stream(
@@ -155,7 +155,7 @@ async def _stream(
     pause_s = HEARTBEAT_S if heartbeats is None else READ_S
     while not is_stopping(request):
         try:
-            found: Sequence[Event] = await feed.after(number)
+            found: Sequence[Event] = await feed.list_events(number)
             if heartbeats is not None:
                 beats, seen = await heartbeats.newer_heartbeats(seen)
                 if told := b"".join(_told(event) for event in beats if wanted.keeps(event)):
@@ -169,7 +169,7 @@ async def _stream(
             number = found[-1].number
             if told := b"".join(_told(event) for event in found if wanted.keeps(event)):
                 yield told
-        elif not await feed.wait(number, pause_s) and not is_stopping(request):
+        elif not await feed.wait_for_event(number, pause_s) and not is_stopping(request):
             quiet_s += pause_s
             if quiet_s >= HEARTBEAT_S:
                 quiet_s = 0.0

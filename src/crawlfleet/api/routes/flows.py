@@ -17,7 +17,7 @@ from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.flows import FlowChangedView, FlowDetail, FlowPageView, flow_changed, flow_detail, flow_view
-from crawlfleet.control.composites.flows import StepAsked
+from crawlfleet.control.composites.flows import StepRequest
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import ids, limits
 from crawlfleet.model.ids import GroupId, group_text
@@ -97,10 +97,10 @@ async def submit(
     # Read first: what cannot be kept cannot be hashed either.
     asked = {name: _asked(name, step) for name, step in body.steps.items()}
     claim = claim_of("flows", principal, idempotency_key, body, services.clock.now())
-    added = await services.flows.submit(body.name, body.project_id, asked, claim)
+    added = await services.flows.submit_flow(body.name, body.project_id, asked, claim)
     if not added.is_replay:
         await audited(request, principal, "flow.submit", group_text(added.id), {"steps": len(asked)})
-    view = flow_detail(await services.flows.show(added.id))
+    view = flow_detail(await services.flows.get_flow(added.id))
     headers = {"Location": f"{PREFIX}/flows/{view.id}"} | ({"Idempotency-Replayed": "true"} if added.is_replay else {})
     return reply(view, 201, headers)
 
@@ -113,7 +113,7 @@ async def list_flows(
     project_id: Annotated[Name | None, Query()] = None,
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
-    found = await services.flows.page(limit, cursor_id(cursor, "group"), project_id)
+    found = await services.flows.list_flows(limit, cursor_id(cursor, "group"), project_id)
     next_cursor = group_text(found[-1].group.id) if len(found) == limit else None
     return reply(FlowPageView([flow_view(flow) for flow in found], next_cursor))
 
@@ -121,7 +121,7 @@ async def list_flows(
 @routes.get("/flows/{flow_id}", FlowDetail)
 async def show(flow: FlowInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """The graph, with the state of every step."""
-    return reply(flow_detail(await services.flows.show(flow)))
+    return reply(flow_detail(await services.flows.get_flow(flow)))
 
 
 @routes.post("/flows/{flow_id}:cancel", FlowChangedView)
@@ -129,7 +129,7 @@ async def cancel(
     flow: FlowInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Cancel every task of it that has not ended; what runs is stopped on its node."""
-    applied = await services.flows.cancel(flow)
+    applied = await services.flows.cancel_flow(flow)
     await audited(request, principal, "flow.cancel", group_text(flow), {"changed": len(applied.after)})
     return reply(flow_changed(flow, applied))
 
@@ -140,7 +140,7 @@ async def resume(
 ) -> Response:
     """Run again what failed, took too long or was cancelled, and what could not run because of it. What completed
     stays."""
-    applied = await services.flows.resume(flow)
+    applied = await services.flows.resume_flow(flow)
     await audited(request, principal, "flow.resume", group_text(flow), {"changed": len(applied.after)})
     return reply(flow_changed(flow, applied))
 
@@ -150,12 +150,12 @@ async def drop(
     flow: FlowInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Forget a flow that has ended, with its tasks and all of their history."""
-    gone = await services.flows.drop(flow)
+    gone = await services.flows.drop_flow(flow)
     await audited(request, principal, "flow.drop", group_text(flow), {"tasks": len(gone)})
     return nothing()
 
 
-def _asked(key: str, step: StepBody) -> StepAsked:
+def _asked(key: str, step: StepBody) -> StepRequest:
     field = f"steps.{shown(key)[:64]}"
     task = task_body(step.task)
     if isinstance(task, Refusal):
@@ -163,4 +163,4 @@ def _asked(key: str, step: StepBody) -> StepAsked:
     if isinstance(step.for_each, list) and (refusal := value_refusal(step.for_each, f"{field}.for_each")):
         raise InvalidInput(refusal.detail, field=refusal.field)
     after = step.after if isinstance(step.after, dict) else dict.fromkeys(step.after, "success")
-    return StepAsked(task, dict(after), step.when, step.for_each, step.max_items, step.allow_failures)
+    return StepRequest(task, dict(after), step.when, step.for_each, step.max_items, step.allow_failures)

@@ -39,8 +39,8 @@ from crawlfleet.api.views.groups import (
     group_why_view,
 )
 from crawlfleet.api.views.tasks import BulkView, item_view
-from crawlfleet.control.composites.groups import PAGE, GroupOpen, Some, Wanted
-from crawlfleet.control.composites.sharding import split
+from crawlfleet.control.composites.groups import PAGE, GroupOpen, GroupRequest, MemberChanges
+from crawlfleet.control.composites.sharding import split_task
 from crawlfleet.control.composites.spread_crawl import SpreadCrawl
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model.group import GroupKind
@@ -50,14 +50,14 @@ from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.task_store import SubmissionAnswer
 from crawlfleet.wire.groups import CrawlBody, GroupBody, GroupFrame
-from crawlfleet.wire.tasks import TaskBody, read_task, read_tasks, unstorable
+from crawlfleet.wire.tasks import TaskBody, read_task, read_tasks, storage_problem
 
 routes = RouteTable("groups", PREFIX)
 _frame = msgspec.json.Decoder(GroupFrame).decode
 _UNSET = msgspec.UNSET
 
 Bodies = list[TaskBody | Refusal]
-Change = Callable[[TaskId], Awaitable[Some]]
+Change = Callable[[TaskId], Awaitable[MemberChanges]]
 NotCompleted = Literal["failed", "timeout", "cancelled"]
 
 
@@ -87,25 +87,25 @@ async def create(request: PlainRequest) -> Response:
     services = services_of(request)
     bodies, wanted = _read(raw, services.spread_crawl, most=request.limit)
     scope = f"project:{wanted.project}" if wanted.project else f"token:{principal.token}"
-    answer = await services.groups.create(wanted, bodies, scope=scope, key=key_of(request))
+    answer = await services.groups.create_group(wanted, bodies, scope=scope, key=key_of(request))
     if answer.group is None:
         return _refused(answer, is_split=wanted.kind is not GroupKind.GROUP)
     if not answer.is_replay:
         said = {"name": wanted.name, "tasks": len(bodies)}
         await audited(request, principal, "group.create", group_text(answer.group), said)
-    view = group_view(await services.groups.progress(answer.group))
+    view = group_view(await services.groups.get_progress(answer.group))
     return reply(view, 201, {"Location": f"{PREFIX}/groups/{view.id}", **replayed(answer)})
 
 
-def _read(raw: bytes, spreading: SpreadCrawl, *, most: int) -> tuple[Bodies, Wanted]:
+def _read(raw: bytes, spreading: SpreadCrawl, *, most: int) -> tuple[Bodies, GroupRequest]:
     try:
         frame = _frame(raw)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
         raise unreadable(raw, exc, "body", GroupFrame) from exc
     for field in ("name", "project_id"):
-        if complaint := unstorable(getattr(frame, field) or ""):
+        if complaint := storage_problem(getattr(frame, field) or ""):
             raise InvalidInput(complaint, field=field)
-    wanted = Wanted(frame.project_id or "", frame.name, frame.is_closed)
+    wanted = GroupRequest(frame.project_id or "", frame.name, frame.is_closed)
     if frame.crawl is not None:
         return _crawl(frame, spreading, frame.crawl, wanted, most)
     if frame.task is not _UNSET or frame.shard is not None:
@@ -125,30 +125,30 @@ def _tasks(raw: bytes, frame: GroupFrame) -> Bodies:
         raise unreadable(raw, exc, "tasks") from exc
 
 
-def _shards(frame: GroupFrame, wanted: Wanted, most: int) -> tuple[Bodies, Wanted]:
+def _shards(frame: GroupFrame, wanted: GroupRequest, most: int) -> tuple[Bodies, GroupRequest]:
     if frame.tasks is not _UNSET:
         raise InvalidInput("give either tasks, or a task with shard", field="tasks")
     if isinstance(frame.task, msgspec.UnsetType):
         raise InvalidInput("which task is to be split?", field="task")
     if frame.shard is None:
         raise InvalidInput("how is the task to be split? Give over, and size or count", field="shard")
-    bodies, spec = split(_template(frame.task, most), frame.shard)
-    return bodies, Wanted(wanted.project, wanted.name, True, spec)
+    bodies, spec = split_task(_template(frame.task, most), frame.shard)
+    return bodies, GroupRequest(wanted.project, wanted.name, True, spec)
 
 
 def _crawl(
-    frame: GroupFrame, spreading: SpreadCrawl, crawl: CrawlBody, wanted: Wanted, most: int
-) -> tuple[Bodies, Wanted]:
+    frame: GroupFrame, spreading: SpreadCrawl, crawl: CrawlBody, wanted: GroupRequest, most: int
+) -> tuple[Bodies, GroupRequest]:
     if frame.tasks is not _UNSET or frame.shard is not None:
         raise InvalidInput("give either tasks, or a task with shard, or a task with crawl", field="crawl")
     if isinstance(frame.task, msgspec.UnsetType):
         raise InvalidInput("which crawl is to run over many nodes?", field="task")
-    members, new = spreading.spread(_template(frame.task, most), crawl)
-    return list(members), Wanted(wanted.project, wanted.name, True, crawl=new)
+    members, new = spreading.spread_task(_template(frame.task, most), crawl)
+    return list(members), GroupRequest(wanted.project, wanted.name, True, crawl=new)
 
 
 def _template(raw: msgspec.Raw, most: int) -> TaskBody:
-    template = read_task(raw, most=most)
+    template = read_task(raw, max_bytes=most)
     if isinstance(template, Refusal):
         raise InvalidInput(template.detail, field=f"task.{template.field}" if template.field else "task")
     return template
@@ -179,7 +179,7 @@ async def list_groups(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     wanted = None if kind is None else GroupKind.of_word(kind)
-    found = await services.groups.page(limit, cursor_id(cursor, "group"), project_id, wanted)
+    found = await services.groups.list_groups(limit, cursor_id(cursor, "group"), project_id, wanted)
     next_cursor = group_text(found[-1].group.id) if len(found) == limit else None
     return reply(GroupPageView([group_view(one) for one in found], next_cursor))
 
@@ -187,13 +187,13 @@ async def list_groups(
 @routes.get("/groups/{group_id}", GroupView)
 async def show(group: GroupInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """A group with its progress, exact at any moment, and the first of its failures."""
-    return reply(group_view(await services.groups.progress(group)))
+    return reply(group_view(await services.groups.get_progress(group)))
 
 
 @routes.get("/groups/{group_id}/why", GroupWhyView)
 async def why(group: GroupInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """What holds up the members of a group that have not ended: a sentence, and the same as data."""
-    return reply(group_why_view(group, await services.why.why_group(group)))
+    return reply(group_why_view(group, await services.why.explain_group(group)))
 
 
 @routes.post("/groups/{group_id}:close", GroupView)
@@ -201,9 +201,9 @@ async def close(
     group: GroupInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Let no other tasks join."""
-    await services.groups.close(group)
+    await services.groups.close_group(group)
     await audited(request, principal, "group.close", group_text(group))
-    return reply(group_view(await services.groups.progress(group)))
+    return reply(group_view(await services.groups.get_progress(group)))
 
 
 @routes.post("/groups/{group_id}:cancel", BulkView)
@@ -216,9 +216,9 @@ async def cancel(
 ) -> Response:
     """Close the group, and cancel every member that has not ended. Those on nodes are asked to stop."""
     after = cursor_id(cursor) or 0
-    await services.groups.known_plain(group)
-    await services.groups.close(group)
-    view = await _changed(lambda at: services.groups.cancel_some(group, at), after)
+    await services.groups.get_plain_group(group)
+    await services.groups.close_group(group)
+    view = await _changed(lambda at: services.groups.cancel_members(group, at), after)
     return await _answer(request, principal, "group.cancel", group, view)
 
 
@@ -237,9 +237,9 @@ async def retry(
 ) -> Response:
     """Open the next round of the members that failed or took too long, and of those only."""
     after = cursor_id(cursor) or 0
-    await services.groups.known_plain(group)
+    await services.groups.get_plain_group(group)
     statuses = [TaskStatus.of_word(word) for word in dict.fromkeys(status or ("failed", "timeout"))]
-    view = await _changed(lambda at: services.groups.retry_some(group, statuses, at), after)
+    view = await _changed(lambda at: services.groups.retry_members(group, statuses, at), after)
     return await _answer(request, principal, "group.retry", group, view)
 
 
@@ -248,13 +248,13 @@ async def remove(
     group: GroupInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Forget a finished group with its tasks and everything they left. Of a very large one, some at a time."""
-    await services.groups.known_plain(group)
-    progress = await services.groups.progress(group)
+    await services.groups.get_plain_group(group)
+    progress = await services.groups.get_progress(group)
     if progress.counts.open:
         raise GroupOpen(f"{group_text(group)} has {progress.counts.open} members that have not ended")
-    await services.groups.close(group)
+    await services.groups.close_group(group)
     is_gone = await _removed(services, group)
-    left = 0 if is_gone else (await services.groups.progress(group)).counts.total
+    left = 0 if is_gone else (await services.groups.get_progress(group)).counts.total
     if is_gone:
         await audited(request, principal, "group.remove", group_text(group), {"tasks": progress.counts.total})
     return reply(RemovedView(group_text(group), is_gone, left))
@@ -262,7 +262,7 @@ async def remove(
 
 async def _removed(services: Services, group: GroupId) -> bool:
     for _ in range(MOST // PAGE):
-        if await services.groups.remove_some(group):
+        if await services.groups.remove_members(group):
             return True
     return False
 

@@ -122,10 +122,10 @@ async def list_nodes(
 ) -> Response:
     """Every node that was not removed, by name."""
     if cluster is not None:
-        require_cluster(cluster, await services.store.list_clusters())
+        require_cluster(cluster, await services.node_reader.list_clusters())
     found = [
         node
-        for node in await services.store.load_nodes()
+        for node in await services.node_reader.list_nodes()
         if cluster in (None, node.description.cluster) and status in (None, node.status.word)
     ]
     return reply(NodeList(await _views(services, found)))
@@ -153,7 +153,7 @@ async def history(
     await require_itself(request, principal, node.id, "node.history")
     begin, end = instant_of("since", since), instant_of("until", until)
     last = services.clock.now() + 1 if end is None else end
-    return reply(history_view(node, await services.store.heartbeat_history(node.id, begin or 0, last, limit)))
+    return reply(history_view(node, await services.node_reader.list_heartbeats(node.id, begin or 0, last, limit)))
 
 
 @routes.post("/nodes/{node_id}:heartbeat", HeartbeatHeard)
@@ -180,7 +180,7 @@ async def drain(
 ) -> Response:
     """It takes no new work, finishes what it runs or hands it back in time, and stays held until `:ready`."""
     within_s = (body or DrainBody()).within_s
-    await services.drain.drain(node.id, within_s)
+    await services.node_changes.drain_node(node.id, within_s)
     await audited(request, principal, "node.drain", node_text(node.id), {"within_s": within_s})
     return await _shown(services, node)
 
@@ -190,7 +190,7 @@ async def ready(
     request: Request, node: KnownNode, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """It takes work again. Its health is judged anew: what it was judged by so far is forgotten."""
-    await services.drain.ready(node.id)
+    await services.node_changes.make_ready(node.id)
     await audited(request, principal, "node.ready", node_text(node.id))
     return await _shown(services, node)
 
@@ -205,7 +205,7 @@ async def set_slots(
 ) -> Response:
     """How much it runs at once; it hears of it with its next sync. Nothing that runs is stopped."""
     by_load = body.slots == SLOTS_BY_LOAD
-    await services.drain.set_slots(node.id, None if by_load else body.slots, follows_load=by_load)
+    await services.node_changes.set_slots(node.id, None if by_load else body.slots, follows_load=by_load)
     await audited(request, principal, "node.slots", node_text(node.id), {"slots": body.slots})
     return await _shown(services, node)
 
@@ -215,7 +215,7 @@ async def remove(
     request: Request, node: KnownNode, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Its secret is revoked at once, its work is free when its lease has ended, its history stays."""
-    await services.unregister.unregister(node.id)
+    await services.node_changes.unregister_node(node.id)
     await audited(request, principal, "node.remove", node_text(node.id), {"name": node.description.name})
     return nothing()
 
@@ -225,20 +225,7 @@ async def _shown(services: Services, node: Node) -> Response:
 
 
 async def _views(services: Services, nodes: list[Node]) -> list[NodeView]:
-    held = await services.store.held_tasks([node.id for node in nodes])
-    board = await services.broker.measurements.load_measurements()
-    await services.configure.refresh()
-    ordered = sorted(nodes, key=lambda node: (node.description.name, node.id))
-    return [
-        node_view(
-            node,
-            services.configure.with_effective_slots(node).slots,
-            len(held[node.id]),
-            board.get(node.id) if node.is_session_open else None,
-            follows_load=services.configure.follows_load(node),
-        )
-        for node in ordered
-    ]
+    return [node_view(report) for report in await services.node_reader.report_nodes(nodes)]
 
 
 def _join_key(principal: Principal, idempotency_key: str | None) -> str:

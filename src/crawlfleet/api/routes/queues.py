@@ -17,11 +17,9 @@ from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.model import limits
 from crawlfleet.model.principal import Principal, Role
-from crawlfleet.model.queue import Queue
 
 routes = RouteTable("queues", PREFIX)
 
-DEFAULT_QUEUE = "default"
 _NAMES_MOST = 1_000
 QueueName = Annotated[Text, Path(min_length=1, max_length=limits.LABEL_CHARS)]
 
@@ -66,13 +64,9 @@ class QueueNames(Body):
 
 @routes.get("/queues", ResponseSpec(QueuesView, "Those with pending tasks or settings, and `default`."))
 async def list_queues(services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
-    touched = {queue.name: queue for queue in await services.store.list_queues()}
-    set_up = {name for name, queue in touched.items() if queue.is_paused or queue.is_lifo}
-    lanes = await services.store.load_lanes(await services.store.ready_lanes())
-    pending = {lane.queue for lane in lanes}
-    found = [touched.get(name) or Queue(name) for name in sorted(set_up | pending | {DEFAULT_QUEUE})]
+    reports = await services.queue_reader.list_queues()
     return reply(
-        QueuesView([QueueView(queue.name, queue.is_paused, queue.name in pending, queue.order) for queue in found])
+        QueuesView([QueueView(queue.name, queue.is_paused, has_pending, queue.order) for queue, has_pending in reports])
     )
 
 

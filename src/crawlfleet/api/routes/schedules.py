@@ -27,7 +27,7 @@ from crawlfleet.model.refusal import Refusal
 from crawlfleet.ports.schedule_store import ScheduleFilter
 from crawlfleet.wire import json_error_location
 from crawlfleet.wire import schedules as wire
-from crawlfleet.wire.tasks import TaskBody, refusal_of
+from crawlfleet.wire.tasks import TaskBody, refusal_from_error
 
 routes = RouteTable("schedules", PREFIX)
 
@@ -62,10 +62,10 @@ async def create(
     body, said = await _body(request, wire.ScheduleBody)
     claim = claim_over("schedules", principal, idempotency_key, said, services.clock.now())
     try:
-        answer = await services.schedules.create(body, by=principal.name, claim=claim)
+        answer = await services.schedules.create_schedule(body, by=principal.name, claim=claim)
     except Refused as exc:
         return refused(exc.refusal)
-    view = schedule_view(answer.schedule, await services.schedules.runs(answer.schedule))
+    view = schedule_view(answer.schedule, await services.schedules.load_runs(answer.schedule))
     headers = {"Location": f"{PREFIX}/schedules/{view.id}"}
     if answer.is_replay:
         headers["Idempotency-Replayed"] = "true"
@@ -85,7 +85,7 @@ async def list_schedules(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     where = ScheduleFilter(project_id, task_type, is_paused)
-    found = await services.schedules.page(where, limit, cursor_id(cursor, "schedule"))
+    found = await services.schedules.list_schedules(where, limit, cursor_id(cursor, "schedule"))
     next_cursor = schedule_text(found[-1].id) if found.has_more else None
     return reply(SchedulePageView([schedule_view(one) for one in found], next_cursor))
 
@@ -93,8 +93,8 @@ async def list_schedules(
 @routes.get("/schedules/{schedule_id}", ScheduleView)
 async def show(schedule: ScheduleInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """A schedule with its next runs and what became of its last ones."""
-    record = await services.schedules.get(schedule)
-    return reply(schedule_view(record, await services.schedules.runs(record)))
+    record = await services.schedules.get_schedule(schedule)
+    return reply(schedule_view(record, await services.schedules.load_runs(record)))
 
 
 @routes.patch("/schedules/{schedule_id}", ScheduleView, body=ScheduleChange)
@@ -104,12 +104,12 @@ async def change(
     """What is left out stays. With other times it goes on from now; ticks that had their turn do not come again."""
     body, _ = await _body(request, wire.ScheduleChange)
     try:
-        record = await services.schedules.change(schedule, body)
+        record = await services.schedules.change_schedule(schedule, body)
     except Refused as exc:
         return refused(exc.refusal)
     fields = sorted(wire.change_fields(body))
     await audited(request, principal, "schedule.change", schedule_text(schedule), {"fields": fields})
-    return reply(schedule_view(record, await services.schedules.runs(record)))
+    return reply(schedule_view(record, await services.schedules.load_runs(record)))
 
 
 @routes.post("/schedules/{schedule_id}:pause", ScheduleView)
@@ -117,7 +117,7 @@ async def pause(
     schedule: ScheduleInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Its ticks pass by; tasks that it made go on."""
-    record = await services.schedules.pause(schedule)
+    record = await services.schedules.pause_schedule(schedule)
     await audited(request, principal, "schedule.pause", schedule_text(schedule))
     return reply(schedule_view(record))
 
@@ -127,7 +127,7 @@ async def resume(
     schedule: ScheduleInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """From now on: what passed by is not caught up."""
-    record = await services.schedules.resume(schedule)
+    record = await services.schedules.resume_schedule(schedule)
     await audited(request, principal, "schedule.resume", schedule_text(schedule))
     return reply(schedule_view(record))
 
@@ -150,7 +150,7 @@ async def run(
     said = [schedule_text(schedule), force]
     claim = claim_over("schedule runs", principal, idempotency_key, said, services.clock.now())
     try:
-        answer = await services.schedules.run(schedule, is_forced=force, claim=claim)
+        answer = await services.schedules.run_schedule(schedule, is_forced=force, claim=claim)
     except Refused as exc:
         return refused(exc.refusal)
     if isinstance(answer.item, Refusal):
@@ -169,7 +169,7 @@ async def remove(
     schedule: ScheduleInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Tasks that it made stay, and go on."""
-    await services.schedules.remove(schedule)
+    await services.schedules.remove_schedule(schedule)
     await audited(request, principal, "schedule.remove", schedule_text(schedule))
     return nothing()
 
@@ -180,10 +180,10 @@ async def _body(request: Request, kind: type[BodyT]) -> tuple[BodyT, Any]:
     if sent.partition(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaType(f"the body must be application/json, not {shown(sent)[: limits.NAME_CHARS]}")
     raw = await request.body()
-    if (complaint := json_error_location.complaint(raw)) is not None:
+    if (complaint := json_error_location.find_decode_error(raw)) is not None:
         raise Malformed(f"the body is not valid JSON: {complaint}")
     try:
         return msgspec.json.decode(raw, type=kind), msgspec.json.decode(raw)
     except msgspec.ValidationError as exc:
-        refusal = refusal_of(exc, kind)
+        refusal = refusal_from_error(exc, kind)
         raise InvalidInput(refusal.detail, field=refusal.field or "body") from exc

@@ -226,7 +226,7 @@ def group_view(progress: Progress) -> GroupView:
         progress_view(progress),
         progress.shards,
         [GroupFailure(task_text(one.task), one.status.word, one.message) for one in progress.failures],  # type: ignore[arg-type]
-        None if progress.crawl is None else crawl_view(progress.crawl, progress.at),
+        None if progress.crawl is None else crawl_view(progress.crawl, progress.read_at),
     )
 
 

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from crawlfleet.api.http.errors import shown
 from crawlfleet.api.http.parameters import Body, Label, Name, Text
 from crawlfleet.control.nodes.heartbeat import LEASE_INTERVALS, LEASE_UNSET_MS
+from crawlfleet.control.nodes.node_reader import NodeReport
 from crawlfleet.control.nodes.register import LEASE_MS_MAX
 from crawlfleet.control.tasks.task_types import TYPES_MOST
 from crawlfleet.errors import InvalidInput
@@ -320,9 +321,8 @@ class HeartbeatHistory(msgspec.Struct, frozen=True):
     """Oldest first."""
 
 
-def node_view(
-    node: Node, slots: int, running: int, newest: Measurement | None = None, *, follows_load: bool = False
-) -> NodeView:
+def node_view(report: NodeReport) -> NodeView:
+    node = report.node
     said = node.description
     # Of a node that nothing is heard of, nothing is known.
     health, details = (node.health, node.health_details) if node.is_session_open else (Health.UNKNOWN, {})
@@ -338,12 +338,12 @@ def node_view(
         node_type=said.node_type,
         region=said.region,
         weight=said.weight,
-        slots=slots,
+        slots=report.slots,
         slots_declared=said.slots,
         slots_set=node.slots_wanted,
-        slots_mode=SLOTS_BY_LOAD if follows_load else "fixed",
-        running=running,
-        measurement=measurement_view(newest or node.measurement),
+        slots_mode=SLOTS_BY_LOAD if report.follows_load else "fixed",
+        running=report.running,
+        measurement=measurement_view(report.measurement or node.measurement),
         description=said.description,
         ip_address=said.ip_address,
         port=said.port,

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from crawlfleet.api.views.tasks import AnObject, StatusWord, Time
-from crawlfleet.control.composites.schedules import Runs, body_of
+from crawlfleet.control.composites.schedules import Runs, schedule_body
 from crawlfleet.model.ids import TaskId, schedule_text, task_text
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.schedule import Schedule, Tick
@@ -74,7 +74,7 @@ class SchedulePageView(msgspec.Struct, frozen=True):
 
 
 def schedule_view(schedule: Schedule, runs: Runs | None = None) -> ScheduleView:
-    said = body_of(schedule)
+    said = schedule_body(schedule)
     return ScheduleView(
         id=schedule_text(schedule.id),
         name=said.name,

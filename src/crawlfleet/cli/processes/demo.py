@@ -132,9 +132,13 @@ async def _print_report(
         )
     await _export_products(out, running, group.id, output)
     pages = {item["_url"] for item in items}
-    if len(items) != len(expected.products) or len(pages) != len(items) or group.crawl.pages != len(expected.paths()):
+    if (
+        len(items) != len(expected.products)
+        or len(pages) != len(items)
+        or group.crawl.pages != len(expected.page_paths())
+    ):
         raise Complaint(
-            f"the shop has {len(expected.products)} products on {len(expected.paths())} pages, "
+            f"the shop has {len(expected.products)} products on {len(expected.page_paths())} pages, "
             f"the crawl found {len(pages)} in {len(items)} items on {group.crawl.pages}"
         )
 

@@ -121,13 +121,13 @@ def start_worker(settings: WorkerSettings) -> None:
 
 
 def _read_pools(file: Path | None) -> dict[str, list[str]]:
-    from crawlfleet.execution.process_state.proxy_pool import pools_of
+    from crawlfleet.execution.process_state.proxy_pool import parse_pools
     from crawlfleet.settings.provenance import BadSetting, Source
 
     if file is None:
         return {}
     try:
-        return pools_of(file.read_text(encoding="utf-8").splitlines())
+        return parse_pools(file.read_text(encoding="utf-8").splitlines())
     except (OSError, ValueError) as exc:
         raise BadSetting("proxies_file", str(exc), Source("file", str(file))) from exc
 

@@ -11,7 +11,7 @@ from crawlfleet.model import limits
 from crawlfleet.model.principal import AuditEntry, Principal
 from crawlfleet.ports.admin_store import AccessStore, NewAuditEntry
 from crawlfleet.ports.clock import Clock
-from crawlfleet.wire.schema_errors import shortened
+from crawlfleet.wire.schema_errors import shorten_text
 
 PAGE_MOST = 1_000
 DETAILS_BYTES = 4 << 10
@@ -62,7 +62,7 @@ class Audit:
 
 def _storable_text(text: str) -> str:
     """Return as much of the text as a database can keep: an entry is never lost for what a caller wrote into it."""
-    return shortened(text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode())
+    return shorten_text(text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode())
 
 
 def _encode_details(details: Mapping[str, Any]) -> bytes:

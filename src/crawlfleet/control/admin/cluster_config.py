@@ -17,7 +17,7 @@ from crawlfleet.model.principal import Principal
 from crawlfleet.ports.admin_store import ClusterConfig, ConfigStore
 from crawlfleet.ports.clock import Clock
 from crawlfleet.scheduling.placement.strategies import BUILT_IN
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 MAX_HISTORY = 1_000
 _MAX_CLUSTERS = 10_000
@@ -178,6 +178,6 @@ def _defaults_mark(defaults: ClusterSettings) -> int:
 
 
 def _check_cluster_name(cluster: str) -> str:
-    if unstorable(cluster):
+    if storage_problem(cluster):
         raise NotFound("no cluster of this name")
     return cluster

@@ -15,7 +15,7 @@ from crawlfleet.scheduling.hosts.budgets import parse_concurrency, parse_delay, 
 from crawlfleet.scheduling.nodes.health import Thresholds
 from crawlfleet.scheduling.placement.strategies import BUILT_IN, DEFAULT_STRATEGY
 from crawlfleet.wire.field_messages import unknown_name
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 SYNC_INTERVAL_S_MAX = 3.0
 """Maximum interval between two syncs, a third of the default lease: two lost syncs in a row must not cost it."""
@@ -171,7 +171,7 @@ def _read_regions(value: Any) -> dict[str, dict[str, Any]]:
 
 
 def _check_region_name(name: Any) -> str:
-    if not isinstance(name, str) or not 0 < len(name) <= limits.LABEL_CHARS or unstorable(name):
+    if not isinstance(name, str) or not 0 < len(name) <= limits.LABEL_CHARS or storage_problem(name):
         raise ValueError(f"each name a text of 1 to {limits.LABEL_CHARS} characters")
     return name
 

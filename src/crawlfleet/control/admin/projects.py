@@ -20,7 +20,7 @@ from crawlfleet.model.project import Project, Use
 from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.project_store import ProjectStore, ProjectUse
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 FRESH_S = 1.0
 _NOTHING = ProjectUse(0, Use())
@@ -60,14 +60,14 @@ class Projects:
 
     async def reset_project(self, name: str) -> None:
         """Reset the project to the defaults. Raises NotFound when it was never described."""
-        if unstorable(name) or not await self._store.drop_project(name, self._clock.now()):
+        if storage_problem(name) or not await self._store.drop_project(name, self._clock.now()):
             raise NotFound(f"nobody described project {name!r}")
         await self._notify_leader()
 
     async def get_report(self, name: str) -> ProjectReport:
         """Return the report on a project. Raises NotFound for one that was never described and that has no open
         tasks."""
-        if unstorable(name):
+        if storage_problem(name):
             raise NotFound("no project of this name")
         project, uses = await self._store.load_project(name), await self._store.project_uses([name])
         use = uses[name]

@@ -14,7 +14,7 @@ from crawlfleet.model import limits
 from crawlfleet.ports.broker import LEADER, LOOK, Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.queue_store import QueueStore
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 
 class Pause:
@@ -50,5 +50,5 @@ class Pause:
 
 
 def _check_queue_name(queue: str) -> None:
-    if not 0 < len(queue) <= limits.LABEL_CHARS or unstorable(queue):
+    if not 0 < len(queue) <= limits.LABEL_CHARS or storage_problem(queue):
         raise InvalidInput(f"a queue's name has 1 to {limits.LABEL_CHARS} characters", field="queue")

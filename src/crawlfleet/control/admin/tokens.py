@@ -17,7 +17,7 @@ from crawlfleet.model.principal import TOKEN_ROLES, Principal, Role, TokenRecord
 from crawlfleet.ports.admin_store import AccessStore, NewToken
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.task_store import Claim
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 SECRET_DIGITS = 64
 USES_MAX = 1_000_000
@@ -220,7 +220,7 @@ def _check_id(token: int) -> None:
 def _check_new_token(role: Role, name: str, expires_at: Instant | None, uses: int | None, now: Instant) -> None:
     if role not in TOKEN_ROLES:
         raise InvalidInput(f"one of {', '.join(each.word for each in TOKEN_ROLES)}", field="role")
-    if not 0 < len(name) <= limits.NAME_CHARS or unstorable(name):
+    if not 0 < len(name) <= limits.NAME_CHARS or storage_problem(name):
         raise InvalidInput(f"1 to {limits.NAME_CHARS} characters, no NUL", field="name")
     if expires_at is not None and not now < expires_at < 1 << limits.INTEGER_BITS:
         raise InvalidInput("must be in the future", field="expires_at")

@@ -50,18 +50,18 @@ class CrawlSummaries:
         self._store = store
         self._engine = engine
 
-    async def summarise(self, group: GroupId) -> CrawlSummary:
+    async def summarise_crawl(self, group: GroupId) -> CrawlSummary:
         return self._merge_results([result async for result in self._read_results(group)])
 
     async def _read_results(self, group: GroupId) -> AsyncIterator[bytes]:
         """Yield the results of the executors, for the members that completed."""
-        at, window = 0, _WINDOW
-        while window == _WINDOW:
-            members = await self._store.list_members(group, TaskId(at), _WINDOW)
+        last_task, page_size = 0, _WINDOW
+        while page_size == _WINDOW:
+            members = await self._store.list_members(group, TaskId(last_task), _WINDOW)
             for member in members:
                 if member.result is not None:
                     yield member.result
-            at, window = (members[-1].task if members else at), len(members)
+            last_task, page_size = (members[-1].task if members else last_task), len(members)
 
     def _merge_results(self, results: Iterable[bytes]) -> CrawlSummary:
         summary, notes, pages = CrawlSummary(), dict[str, None](), 0

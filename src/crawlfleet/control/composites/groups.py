@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from crawlfleet.control.tasks.changes import Cancel, Retry
+from crawlfleet.control.tasks.changes import TaskChanges
 from crawlfleet.control.tasks.submit import Submit
 from crawlfleet.errors import Conflict, NotFound
 from crawlfleet.model.crawl import CrawlState
@@ -42,7 +42,7 @@ class GroupOpen(Conflict):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class GroupRequest:
     """A group that a caller wants to create."""
 
     project: str = ""
@@ -64,7 +64,7 @@ class Progress:
     counts: GroupCounts
     failures: Sequence[MemberFailure]
     shards: ShardSpec | None
-    at: Instant
+    read_at: Instant
     crawl: CrawlState | None = None
 
     @property
@@ -72,7 +72,7 @@ class Progress:
         return is_finished(self.counts, self.group.is_closed)
 
     @property
-    def expected(self) -> int:
+    def expected_members(self) -> int:
         """Number of members there should be: shards that retention removed are counted as missing."""
         return self.counts.total if self.shards is None else max(self.shards.shards, self.counts.total)
 
@@ -81,16 +81,16 @@ class Progress:
         if self.crawl is not None:
             # Even if members were lost, the others did the work.
             return self.crawl.finished_at is not None
-        return self.counts.completed == self.expected > 0
+        return self.counts.completed == self.expected_members > 0
 
     @property
     def rate_per_s(self) -> float | None:
         """Members that ended per second so far. For a group that was finished before, the elapsed time is
         meaningless."""
-        spent_ms = self.at - self.group.created_at
-        if self.group.finishes or not self.counts.ended or spent_ms <= 0:
+        elapsed_ms = self.read_at - self.group.created_at
+        if self.group.finishes or not self.counts.ended or elapsed_ms <= 0:
             return None
-        return self.counts.ended * 1_000 / spent_ms
+        return self.counts.ended * 1_000 / elapsed_ms
 
     @property
     def left_s(self) -> float | None:
@@ -98,7 +98,7 @@ class Progress:
         return None if rate is None or not self.counts.open else self.counts.open / rate
 
 
-class Some(NamedTuple):
+class MemberChanges(NamedTuple):
     """The changes of some members, and the member after which to go on; None at the end."""
 
     applied: Applied
@@ -111,98 +111,98 @@ class Groups:
         *,
         store: CompositeStore,
         submit: Submit,
-        cancel: Cancel,
-        retry: Retry,
+        task_changes: TaskChanges,
         id_factory: IdFactory,
         clock: Clock,
     ) -> None:
         self._store = store
         self._submit = submit
-        self._cancel = cancel
-        self._retry = retry
+        self._task_changes = task_changes
         self._ids = id_factory
         self._clock = clock
 
-    async def create(
-        self, wanted: Wanted, bodies: Sequence[TaskBody | Refusal], *, scope: str = "", key: str | None = None
+    async def create_group(
+        self, request: GroupRequest, bodies: Sequence[TaskBody | Refusal], *, scope: str = "", key: str | None = None
     ) -> SubmissionAnswer:
         """Create the group and its members in one transaction, all or nothing; members are in the order of `bodies`."""
-        spec = None if wanted.shards is None else msgspec.json.encode(wanted.shards)
-        new = NewGroup(self._ids.one(), wanted.project, wanted.name, wanted.kind, wanted.is_closed, spec, wanted.crawl)
-        members = [_member(body, wanted.project) for body in bodies]
-        return await self._submit.submit(members, is_atomic=True, scope=scope, key=key, group=new)
+        spec = None if request.shards is None else msgspec.json.encode(request.shards)
+        new = NewGroup(
+            self._ids.one(), request.project, request.name, request.kind, request.is_closed, spec, request.crawl
+        )
+        members = [_member_body(body, request.project) for body in bodies]
+        return await self._submit.submit_tasks(members, is_atomic=True, scope=scope, key=key, group=new)
 
-    async def known(self, group: GroupId) -> Group:
-        found = (await self._store.load_groups([group])).get(group)
-        if found is None:
+    async def get_group(self, group: GroupId) -> Group:
+        record = (await self._store.load_groups([group])).get(group)
+        if record is None:
             raise NotFound(f"no group {group_text(group)}")
-        return found
+        return record
 
-    async def known_plain(self, group: GroupId) -> Group:
+    async def get_plain_group(self, group: GroupId) -> Group:
         """Return the group. Raises IsFlow for a flow."""
-        known = await self.known(group)
-        if known.kind is GroupKind.FLOW:
+        record = await self.get_group(group)
+        if record.kind is GroupKind.FLOW:
             raise IsFlow(f"{group_text(group)} is a flow: it is cancelled, resumed and dropped as one")
-        return known
+        return record
 
-    async def progress(self, group: GroupId) -> Progress:
-        known = await self.known(group)
+    async def get_progress(self, group: GroupId) -> Progress:
+        record = await self.get_group(group)
         counts = (await self._store.group_counts([group]))[group]
         is_clean = not counts.failed and not counts.timeout
         failures = [] if is_clean else await self._store.member_failures(group, FAILURES_SHOWN)
-        crawls = await self._store.crawl_states([group]) if known.kind is GroupKind.CRAWL else {}
-        return self._progress(known, counts, failures, crawls.get(group))
+        crawls = await self._store.crawl_states([group]) if record.kind is GroupKind.CRAWL else {}
+        return self._make_progress(record, counts, failures, crawls.get(group))
 
-    async def page(
+    async def list_groups(
         self, limit: int, before: GroupId | None = None, project: str | None = None, kind: GroupKind | None = None
     ) -> list[Progress]:
         """Return one page of groups with their progress, newest first."""
-        found = await self._store.list_groups(limit, before, project, kind)
-        counts = await self._store.group_counts([group.id for group in found])
-        wanted = [group.id for group in found if group.kind is GroupKind.CRAWL]
-        crawls = await self._store.crawl_states(wanted) if wanted else {}
-        return [self._progress(group, counts[group.id], (), crawls.get(group.id)) for group in found]
+        groups = await self._store.list_groups(limit, before, project, kind)
+        counts = await self._store.group_counts([group.id for group in groups])
+        crawl_ids = [group.id for group in groups if group.kind is GroupKind.CRAWL]
+        crawls = await self._store.crawl_states(crawl_ids) if crawl_ids else {}
+        return [self._make_progress(group, counts[group.id], (), crawls.get(group.id)) for group in groups]
 
-    def _progress(
+    def _make_progress(
         self, group: Group, counts: GroupCounts, failures: Sequence[MemberFailure], crawl: CrawlState | None
     ) -> Progress:
         shards = _SPEC.decode(group.spec) if group.kind is GroupKind.SHARDS and group.spec is not None else None
         return Progress(group, counts, failures, shards, self._clock.now(), crawl)
 
-    async def close(self, group: GroupId) -> None:
+    async def close_group(self, group: GroupId) -> None:
         if not await self._store.close_group(group):
             raise NotFound(f"no group {group_text(group)}")
 
-    async def cancel_some(self, group: GroupId, after: TaskId = 0) -> Some:
+    async def cancel_members(self, group: GroupId, after: TaskId = 0) -> MemberChanges:
         """Cancel those of the next members that have not ended. No task may join meanwhile: close the group first."""
-        found = await self._store.walk_members(group, after, PAGE)
-        tasks = [task for task, is_open in found if is_open]
-        applied = await self._cancel.cancel(tasks, "its group was cancelled") if tasks else Applied()
-        return Some(applied, found[-1][0] if len(found) == PAGE else None)
+        members = await self._store.walk_members(group, after, PAGE)
+        tasks = [task for task, is_open in members if is_open]
+        applied = await self._task_changes.cancel_tasks(tasks, "its group was cancelled") if tasks else Applied()
+        return MemberChanges(applied, members[-1][0] if len(members) == PAGE else None)
 
-    async def retry_some(self, group: GroupId, statuses: Sequence[TaskStatus], after: TaskId = 0) -> Some:
+    async def retry_members(self, group: GroupId, statuses: Sequence[TaskStatus], after: TaskId = 0) -> MemberChanges:
         """Retry the next members that ended with these statuses, and only those: completed members stay as they are."""
         tasks = await self._store.ended_members(group, statuses, after, PAGE)
-        applied = await self._retry.retry(tasks) if tasks else Applied()
-        return Some(applied, tasks[-1] if len(tasks) == PAGE else None)
+        applied = await self._task_changes.retry_tasks(tasks) if tasks else Applied()
+        return MemberChanges(applied, tasks[-1] if len(tasks) == PAGE else None)
 
-    async def remove_some(self, group: GroupId) -> bool:
+    async def remove_members(self, group: GroupId) -> bool:
         """Delete some members with their results, and after the last of them the group; returns whether the group is
         gone.
 
         Raises GroupOpen while a member has not ended.
         """
-        found = await self._store.walk_members(group, 0, PAGE)
-        if any(is_open for _, is_open in found):
+        members = await self._store.walk_members(group, 0, PAGE)
+        if any(is_open for _, is_open in members):
             raise GroupOpen(f"{group_text(group)} has members that have not ended")
-        if found:
-            tasks = [task for task, _ in found]
+        if members:
+            tasks = [task for task, _ in members]
             await self._store.drop_tasks(tasks, self._clock.now())
             return False
         return await self._store.remove_group(group)
 
 
-def _member(body: TaskBody | Refusal, project: str) -> TaskBody | Refusal:
+def _member_body(body: TaskBody | Refusal, project: str) -> TaskBody | Refusal:
     if isinstance(body, Refusal):
         return body
     if body.group_id is not None:

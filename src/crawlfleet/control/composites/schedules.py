@@ -23,9 +23,9 @@ from crawlfleet.ports.record_page import RecordPage
 from crawlfleet.ports.schedule_store import HandRun, RunAnswer, ScheduleAnswer, ScheduleFilter, ScheduleStore
 from crawlfleet.ports.task_store import Claim, TaskReadStore
 from crawlfleet.scheduling.schedules import ticks as times
-from crawlfleet.wire.schedules import KINDS, ScheduleBody, ScheduleChange, change_fields, changed
-from crawlfleet.wire.schema_errors import shortened
-from crawlfleet.wire.tasks import TaskBody, read_task, unstorable
+from crawlfleet.wire.schedules import KINDS, ScheduleBody, ScheduleChange, apply_change, change_fields
+from crawlfleet.wire.schema_errors import shorten_text
+from crawlfleet.wire.tasks import TaskBody, read_task, storage_problem
 
 LAST_RUNS = 20
 NEXT_RUNS = 5
@@ -61,69 +61,75 @@ class Schedules:
         self._ids = id_factory
         self._submit = submit
 
-    async def create(self, body: ScheduleBody, *, by: str, claim: Claim | None = None) -> ScheduleAnswer:
+    async def create_schedule(self, body: ScheduleBody, *, by: str, claim: Claim | None = None) -> ScheduleAnswer:
         """Create a schedule. Raises InvalidInput with the field named; Refused for a template that could not be
         submitted now."""
         now = self._clock.now()
-        task = await self._template(body.task)
+        task = await self._check_template(body.task)
         number = self._ids.one()
         # Not before the store has looked for the key: a time in the future may have passed when the request is
         # repeated.
-        answer = await self._store.add_schedule(lambda: _new(number, body, task, by, now), claim, now)
+        answer = await self._store.add_schedule(lambda: _new_schedule(number, body, task, by, now), claim, now)
         await self._broker.signals.send_signals([SCHEDULES])
         return answer
 
-    async def change(self, schedule: ScheduleId, change: ScheduleChange) -> Schedule:
-        task = None if change.task is msgspec.UNSET else await self._template(change.task)
+    async def change_schedule(self, schedule: ScheduleId, change: ScheduleChange) -> Schedule:
+        task = None if change.task is msgspec.UNSET else await self._check_template(change.task)
         now = self._clock.now()
-        return await self._write(schedule, lambda have: _changed(have, change, task, now), now)
+        return await self._write_change(schedule, lambda have: _changed_schedule(have, change, task, now), now)
 
-    async def pause(self, schedule: ScheduleId) -> Schedule:
+    async def pause_schedule(self, schedule: ScheduleId) -> Schedule:
         """Pause the schedule: its ticks are skipped until it is resumed."""
         now = self._clock.now()
-        return await self._write(schedule, lambda have: _paused(have, now), now)
+        return await self._write_change(schedule, lambda have: _paused_schedule(have, now), now)
 
-    async def resume(self, schedule: ScheduleId) -> Schedule:
+    async def resume_schedule(self, schedule: ScheduleId) -> Schedule:
         """Resume the schedule from now on: ticks that were skipped meanwhile are not caught up."""
         now = self._clock.now()
-        return await self._write(schedule, lambda have: _resumed(have, now), now)
+        return await self._write_change(schedule, lambda have: _resumed_schedule(have, now), now)
 
-    async def remove(self, schedule: ScheduleId) -> None:
+    async def remove_schedule(self, schedule: ScheduleId) -> None:
         await self._store.remove_schedule(schedule, self._clock.now())
 
-    async def run(self, schedule: ScheduleId, *, is_forced: bool = False, claim: Claim | None = None) -> RunAnswer:
+    async def run_schedule(
+        self, schedule: ScheduleId, *, is_forced: bool = False, claim: Claim | None = None
+    ) -> RunAnswer:
         """Submit a task now, outside of the schedule's ticks. Raises Refused, NotFound, or OverLimit."""
-        record = await self.get(schedule)
-        async with self._submit.with_room([read_task(record.task)]) as (task,):
+        record = await self.get_schedule(schedule)
+        async with self._submit.prepare_admitted([read_task(record.task)]) as (task,):
             if isinstance(task, Refusal):
                 raise Refused(task)
-            limited = await self._submit.limited([task])
+            limited = await self._submit.find_limited_projects([task])
             run = HandRun(schedule, task, is_forced, claim, limited)
             answer = await self._store.run_schedule(run, self._clock.now())
         await publish_hints(self._broker, answer.cancelled)
         await publish_ready(self._broker, answer.ready)
         return answer
 
-    async def get(self, schedule: ScheduleId) -> Schedule:
+    async def get_schedule(self, schedule: ScheduleId) -> Schedule:
         record = await self._store.find_schedule(schedule)
         if record is None:
             raise NotFound(f"no schedule {schedule_text(schedule)}")
         return record
 
-    async def page(self, where: ScheduleFilter, limit: int, before: ScheduleId | None = None) -> RecordPage[Schedule]:
+    async def list_schedules(
+        self, where: ScheduleFilter, limit: int, before: ScheduleId | None = None
+    ) -> RecordPage[Schedule]:
         return await self._store.list_schedules(where, limit, before)
 
-    async def runs(self, schedule: Schedule, limit: int = LAST_RUNS) -> Runs:
+    async def load_runs(self, schedule: Schedule, limit: int = LAST_RUNS) -> Runs:
         last = await self._store.list_ticks(schedule.id, limit)
         tasks = await self._store.load_tasks([tick.task for tick in last if tick.task is not None])
         return Runs(times.next_runs(schedule, self._clock.now(), NEXT_RUNS), last, tasks)
 
-    async def _write(self, schedule: ScheduleId, change: Callable[[Schedule], Schedule], now: Instant) -> Schedule:
+    async def _write_change(
+        self, schedule: ScheduleId, change: Callable[[Schedule], Schedule], now: Instant
+    ) -> Schedule:
         record = await self._store.change_schedule(schedule, change, now)
         await self._broker.signals.send_signals([SCHEDULES])
         return record
 
-    async def _template(self, raw: msgspec.Raw) -> TaskBody:
+    async def _check_template(self, raw: msgspec.Raw) -> TaskBody:
         """Read the template and check it as if it were submitted now."""
         if len(bytes(raw)) > limits.TEMPLATE_BYTES:
             detail = f"{len(bytes(raw))} bytes; a template has at most {limits.TEMPLATE_BYTES}"
@@ -135,7 +141,7 @@ class Schedules:
                     body = Refusal(Code.INVALID_INPUT, "a schedule says when its tasks run", field)
                     break
             else:
-                body = await self._submit.checked(body)
+                body = await self._submit.check_task(body)
         if isinstance(body, Refusal):
             raise Refused(body)
         return body
@@ -144,14 +150,14 @@ class Schedules:
 # -- records
 
 
-def _new(number: ScheduleId, body: ScheduleBody, task: TaskBody, by: str, now: Instant) -> Schedule:
-    timing = _timing(body)
-    anchor_at = _anchor(timing, now)
+def _new_schedule(number: ScheduleId, body: ScheduleBody, task: TaskBody, by: str, now: Instant) -> Schedule:
+    timing = _parse_timing(body)
+    anchor_at = _anchor_instant(timing, now)
     times.check_timing(timing, anchor_at, now)
     coming = times.NO_TICK if body.is_paused else times.next_tick(number, timing, anchor_at, now)
     return Schedule(
         number,
-        _name(body.name),
+        _check_name(body.name),
         task.project_id or "",
         task.task_type,
         bytes(body.task),
@@ -169,34 +175,37 @@ def _new(number: ScheduleId, body: ScheduleBody, task: TaskBody, by: str, now: I
     )
 
 
-def _changed(have: Schedule, change: ScheduleChange, task: TaskBody | None, now: Instant) -> Schedule:
-    body = changed(body_of(have), change)
+def _changed_schedule(have: Schedule, change: ScheduleChange, task: TaskBody | None, now: Instant) -> Schedule:
+    body = apply_change(schedule_body(have), change)
     want = replace(
-        have, name=_name(body.name), catch_up=CatchUp.of_word(body.catch_up), overlap=Overlap.of_word(body.overlap)
+        have,
+        name=_check_name(body.name),
+        catch_up=CatchUp.of_word(body.catch_up),
+        overlap=Overlap.of_word(body.overlap),
     )
     if task is not None:
         want = replace(
             want, task=bytes(body.task), project=task.project_id or "", task_type=task.task_type, last_error=None
         )
     if change_fields(change) & _TIMES:
-        timing = _timing(body)
+        timing = _parse_timing(body)
         is_counted_alike = (timing.every_s, timing.starts_at) == (have.timing.every_s, have.timing.starts_at)
-        anchor_at = have.anchor_at if is_counted_alike else _anchor(timing, now)
+        anchor_at = have.anchor_at if is_counted_alike else _anchor_instant(timing, now)
         times.check_timing(timing, anchor_at, now)
         if timing != have.timing:
-            want = _from_now(replace(want, timing=timing, anchor_at=anchor_at), now)
+            want = _fire_from_now(replace(want, timing=timing, anchor_at=anchor_at), now)
     return want if want == have else replace(want, changed_at=now)
 
 
-def _paused(have: Schedule, now: Instant) -> Schedule:
+def _paused_schedule(have: Schedule, now: Instant) -> Schedule:
     return have if have.is_paused else replace(have, is_paused=True, next_at=None, due_at=None, changed_at=now)
 
 
-def _resumed(have: Schedule, now: Instant) -> Schedule:
-    return _from_now(replace(have, is_paused=False, changed_at=now), now) if have.is_paused else have
+def _resumed_schedule(have: Schedule, now: Instant) -> Schedule:
+    return _fire_from_now(replace(have, is_paused=False, changed_at=now), now) if have.is_paused else have
 
 
-def _from_now(schedule: Schedule, now: Instant) -> Schedule:
+def _fire_from_now(schedule: Schedule, now: Instant) -> Schedule:
     # Not from a `now` that was set back: ticks that have fired stay fired.
     until = max(schedule.fired_until, now)
     if schedule.is_paused:
@@ -205,17 +214,17 @@ def _from_now(schedule: Schedule, now: Instant) -> Schedule:
     return replace(schedule, fired_until=until, next_at=coming.at, due_at=coming.due_at)
 
 
-def body_of(schedule: Schedule) -> ScheduleBody:
+def schedule_body(schedule: Schedule) -> ScheduleBody:
     timing = schedule.timing
     return ScheduleBody(
         task=msgspec.Raw(schedule.task),
         name=schedule.name,
-        at=_text(timing.at),
+        at=_instant_text(timing.at),
         every_s=timing.every_s,
         cron=timing.cron,
         time_zone=timing.time_zone,
-        starts_at=_text(timing.starts_at),
-        ends_at=_text(timing.ends_at),
+        starts_at=_instant_text(timing.starts_at),
+        ends_at=_instant_text(timing.ends_at),
         jitter_s=timing.jitter_s,
         catch_up=schedule.catch_up.word,  # type: ignore[arg-type]
         overlap=schedule.overlap.word,  # type: ignore[arg-type]
@@ -223,38 +232,38 @@ def body_of(schedule: Schedule) -> ScheduleBody:
     )
 
 
-def _timing(body: ScheduleBody) -> Timing:
+def _parse_timing(body: ScheduleBody) -> Timing:
     expression = None if body.cron is None else " ".join(body.cron.split())
     return Timing(
-        _instant(body.at, "at"),
+        _parse_instant(body.at, "at"),
         body.every_s,
         expression,
         body.time_zone,
-        _instant(body.starts_at, "starts_at"),
-        _instant(body.ends_at, "ends_at"),
+        _parse_instant(body.starts_at, "starts_at"),
+        _parse_instant(body.ends_at, "ends_at"),
         body.jitter_s,
     )
 
 
-def _anchor(timing: Timing, now: Instant) -> Instant:
+def _anchor_instant(timing: Timing, now: Instant) -> Instant:
     return timing.starts_at if timing.starts_at is not None else now // _SECOND_MS * _SECOND_MS
 
 
-def _instant(text: str | None, field: str) -> Instant | None:
+def _parse_instant(text: str | None, field: str) -> Instant | None:
     """Return the instant rounded up to a whole second, never before the given time."""
     if text is None:
         return None
     try:
         return -(-instants.from_text(text) // _SECOND_MS) * _SECOND_MS
     except (ValueError, OverflowError) as exc:
-        raise InvalidInput(shortened(str(exc)), field=field) from exc
+        raise InvalidInput(shorten_text(str(exc)), field=field) from exc
 
 
-def _name(name: str | None) -> str | None:
-    if name is not None and (complaint := unstorable(name)):
+def _check_name(name: str | None) -> str | None:
+    if name is not None and (complaint := storage_problem(name)):
         raise InvalidInput(complaint, field="name")
     return name
 
 
-def _text(at: Instant | None) -> str | None:
-    return None if at is None else instants.to_text(at)
+def _instant_text(instant: Instant | None) -> str | None:
+    return None if instant is None else instants.to_text(instant)

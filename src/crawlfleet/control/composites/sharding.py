@@ -18,21 +18,21 @@ _LIST = msgspec.json.Decoder(list[msgspec.Raw])
 _encode = msgspec.json.Encoder().encode
 
 
-def split(template: TaskBody, shard: ShardBody) -> tuple[list[TaskBody | Refusal], ShardSpec]:
+def split_task(template: TaskBody, shard: ShardBody) -> tuple[list[TaskBody | Refusal], ShardSpec]:
     """Return the shards in order. Raises InvalidInput for what cannot be split. Values keep the bytes that they came
     with."""
     parameters = _OBJECT.decode(template.parameters)
-    values = _values(parameters, shard.over)
-    shards = _shards(len(values), shard)
+    values = _decode_values(parameters, shard.over)
+    shards = _count_shards(len(values), shard)
     spec = ShardSpec(shard.over, shards, len(values), shard.size, shard.count)
     children = [
-        _child(template, _encode({**parameters, shard.over: values[start:end]}), shard.over)
+        _shard_body(template, _encode({**parameters, shard.over: values[start:end]}), shard.over)
         for start, end in shard_bounds(len(values), size=shard.size, count=shard.count)
     ]
     return children, spec
 
 
-def _values(parameters: dict[str, msgspec.Raw], over: str) -> Sequence[msgspec.Raw]:
+def _decode_values(parameters: dict[str, msgspec.Raw], over: str) -> Sequence[msgspec.Raw]:
     field = f"task.parameters.{over}"
     if over not in parameters:
         raise InvalidInput(f"the task has no parameter {over!r}", field="shard.over")
@@ -45,7 +45,7 @@ def _values(parameters: dict[str, msgspec.Raw], over: str) -> Sequence[msgspec.R
     return values
 
 
-def _shards(length: int, shard: ShardBody) -> int:
+def _count_shards(length: int, shard: ShardBody) -> int:
     if (shard.size is None) == (shard.count is None):
         raise InvalidInput("give either size or count", field="shard")
     shards = shard_count(length, size=shard.size, count=shard.count)
@@ -55,7 +55,7 @@ def _shards(length: int, shard: ShardBody) -> int:
     return shards
 
 
-def _child(template: TaskBody, parameters: bytes, over: str) -> TaskBody | Refusal:
+def _shard_body(template: TaskBody, parameters: bytes, over: str) -> TaskBody | Refusal:
     if len(parameters) > limits.PARAMETERS_BYTES:
         detail = f"{len(parameters)} bytes in a shard; at most {limits.PARAMETERS_BYTES} are taken: make shards smaller"
         return Refusal(Code.TOO_LARGE, detail, f"parameters.{over}")

@@ -23,12 +23,12 @@ class SpreadCrawl:
         self._types = TaskTypes({engine.task_type: engine.schema}, {engine.task_type: engine.problems})
         """Task type of this master's own engine, which reads the parameters because it makes the seeds from them."""
 
-    def spread(self, template: TaskBody, crawl: CrawlBody) -> tuple[list[TaskBody], NewCrawl]:
+    def spread_task(self, template: TaskBody, crawl: CrawlBody) -> tuple[list[TaskBody], NewCrawl]:
         """Return the members, which are all alike, and the crawl. Raises InvalidInput for what cannot be crawled over
         many nodes."""
         if template.task_type != self._engine.task_type:
             raise InvalidInput(f"only {self._engine.task_type} runs over many nodes", field="task.task_type")
-        if (refusal := self._types.refusal(template.task_type, bytes(template.parameters))) is not None:
+        if (refusal := self._types.find_refusal(template.task_type, bytes(template.parameters))) is not None:
             raise InvalidInput(refusal.detail, field=f"task.{refusal.field}")
         parameters: dict[str, Any] = msgspec.json.decode(template.parameters)
         try:

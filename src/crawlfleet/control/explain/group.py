@@ -25,32 +25,32 @@ class WhyGroup:
         store: CompositeStore,
         clock: Clock,
         hosts: AwaitedHosts,
-        why: Callable[[TaskId], Awaitable[explain.Explanation]],
+        explain_task: Callable[[TaskId], Awaitable[explain.Explanation]],
     ) -> None:
         self._store = store
         self._clock = clock
         self._hosts = hosts
-        self._why = why
+        self._explain_task = explain_task
 
-    async def why(self, group: GroupId) -> explain.Explanation:
+    async def explain_group(self, group: GroupId) -> explain.Explanation:
         if group not in await self._store.load_groups([group]):
             raise NotFound(f"no group {group_text(group)}")
         counts = (await self._store.group_counts([group]))[group]
         members, waits = [], []
-        records = await self._store.load_tasks(await self._open(group) if counts.open else [])
+        records = await self._store.load_tasks(await self._list_open_members(group) if counts.open else [])
         now = self._clock.now()
         for task, record in records.items():
-            said = await self._why(task)
-            if said.data["cause"] != "final":
-                members.append(said)
-                waits += await self._hosts.of(record, now)
+            explanation = await self._explain_task(task)
+            if explanation.data["cause"] != "final":
+                members.append(explanation)
+                waits += await self._hosts.find_waits(record, now)
         return explain_group.explain_group(counts.open, members, waits)
 
-    async def _open(self, group: GroupId) -> list[TaskId]:
-        found: list[TaskId] = []
+    async def _list_open_members(self, group: GroupId) -> list[TaskId]:
+        open_tasks: list[TaskId] = []
         after: TaskId | None = 0
-        while after is not None and len(found) < LOOKED_AT:
+        while after is not None and len(open_tasks) < LOOKED_AT:
             page = await self._store.walk_members(group, after, PAGE)
-            found += [task for task, is_open in page if is_open]
+            open_tasks += [task for task, is_open in page if is_open]
             after = page[-1][0] if len(page) == PAGE else None
-        return found[:LOOKED_AT]
+        return open_tasks[:LOOKED_AT]

@@ -31,22 +31,22 @@ class AwaitedHosts:
         self._store = store
         self._configure = configure
 
-    async def of(self, task: TaskRecord, now: Instant) -> list[HostWait]:
+    async def find_waits(self, task: TaskRecord, now: Instant) -> list[HostWait]:
         if task.status is not TaskStatus.PROCESSING or task.node is None:
             return []
         granted = (await self._store.load_grants([task.node])).get(task.node)
         wanted = {share.host: share for share, _ in granted.shares if share.wanted} if granted else {}
-        names = sorted(wanted.keys() & set(_hosts(task.parameters))) if wanted else []
+        names = sorted(wanted.keys() & set(_parameter_hosts(task.parameters))) if wanted else []
         if not names:
             return []
-        known, uses = await self._store.load_hosts(names), []
+        hosts, demands = await self._store.load_hosts(names), []
         defaults = self._configure.cached_config(DEFAULT_CLUSTER).settings.host_limits
         for name in names[: 4 * NAMED_MOST]:
-            host = known.get(name, Host(name))
+            host = hosts.get(name, Host(name))
             budget = effective_budget(host.limits, defaults, host.crawl_delay_ms / 1000, host.backoff.level)
             sharing = {share.node for share in await self._store.host_shares(name) if share.wanted}
-            uses.append(HostDemand(wanted[name], host.backoff, budget, len(sharing), host.recent_milli / 1000))
-        return host_waits(uses, now)[:NAMED_MOST]
+            demands.append(HostDemand(wanted[name], host.backoff, budget, len(sharing), host.recent_milli / 1000))
+        return host_waits(demands, now)[:NAMED_MOST]
 
 
 class _Urls(msgspec.Struct):
@@ -55,16 +55,16 @@ class _Urls(msgspec.Struct):
     start_urls: Any = None
 
 
-_read = msgspec.json.Decoder(_Urls).decode
+_decode_urls = msgspec.json.Decoder(_Urls).decode
 
 
-def _hosts(parameters: bytes) -> Iterator[str]:
+def _parameter_hosts(parameters: bytes) -> Iterator[str]:
     """Yield the hosts of the parameters, spelled as in their budgets."""
     try:
-        said = _read(parameters)
+        named = _decode_urls(parameters)
     except msgspec.MsgspecError:
         return
-    for listed in ([said.url], said.urls, said.start_urls):
+    for listed in ([named.url], named.urls, named.start_urls):
         for url in listed if isinstance(listed, list) else ():
             try:
                 yield target_host(urlsplit(url).netloc.rpartition("@")[2])

@@ -48,32 +48,32 @@ class Why:
         store: _ExplainedStore,
         clock: Clock,
         configure: Configure,
-        advice: PlacementContext,
+        context: PlacementContext,
         rng: Random,
         allocate: ResourceAllocator,
     ) -> None:
         self._store = store
         self._clock = clock
         self._configure = configure
-        self._advice = advice
+        self._context = context
         self._rng = rng
         self._allocate = allocate
         self._hosts = AwaitedHosts(store=store, configure=configure)
-        self._groups = WhyGroup(store=store, clock=clock, hosts=self._hosts, why=self.why)
+        self._groups = WhyGroup(store=store, clock=clock, hosts=self._hosts, explain_task=self.explain_task)
 
-    async def why(self, task: TaskId) -> explain.Explanation:
+    async def explain_task(self, task: TaskId) -> explain.Explanation:
         record = (await self._store.load_tasks([task])).get(task)
         if record is None:
             raise NotFound(f"no task {task_text(task)}")
         if record.group is not None and (place := await self._store.place_in_flow(task)) is not None:
-            found = flow.explain_step(record, place)
-            if found is not None:
-                return found
+            explanation = flow.explain_step(record, place)
+            if explanation is not None:
+                return explanation
         if record.status is TaskStatus.WAITING and (parking := (await self._store.parked_tasks([task])).get(task)):
-            short = await self._short(record.project) if parking.cause is ParkCause.DAILY_QUOTA else None
-            found = parked.explain_parked(record, parking, self._clock.now(), short)
-            if found is not None:
-                return found
+            violation = await self._find_short_quota(record.project) if parking.cause is ParkCause.DAILY_QUOTA else None
+            explanation = parked.explain_parked(record, parking, self._clock.now(), violation)
+            if explanation is not None:
+                return explanation
         if record.status is TaskStatus.RETRYING:
             record = replace(record, reason=await self._last_failure(task))
         (lane,) = await self._store.load_lanes([record.lane])
@@ -88,54 +88,55 @@ class Why:
             nodes=nodes,
             now=now,
             overcommit=self._overcommit,
-            quota=await self._full_quota(lane) if is_pending else None,
-            placement_reason=await self._choice(record, lane.requirement, nodes, now)
+            quota=await self._find_full_quota(lane) if is_pending else None,
+            placement_reason=await self._explain_placement(record, lane.requirement, nodes, now)
             if record.status.is_held
             else None,
-            stopping=[one.node for one in await self._store.stopping_executions(task)] if is_pending else (),
-            hosts=await self._hosts.of(record, now),
+            stopping=[held.node for held in await self._store.stopping_executions(task)] if is_pending else (),
+            hosts=await self._hosts.find_waits(record, now),
             preempted=None if preempted is None else explain.PreemptionHistory(preempted.times, preempted.waiter),
         )
 
-    async def why_group(self, group: GroupId) -> explain.Explanation:
-        return await self._groups.why(group)
+    async def explain_group(self, group: GroupId) -> explain.Explanation:
+        return await self._groups.explain_group(group)
 
     @property
     def _overcommit(self) -> float:
         return float(self._configure.cached_config(DEFAULT_CLUSTER).settings.overcommit)
 
-    async def _short(self, project: str) -> DailyQuotaViolation | None:
+    async def _find_short_quota(self, project: str) -> DailyQuotaViolation | None:
         day = day_of(self._clock.now())
         described, used = await self._store.load_project(project), await self._store.day_uses([project], day)
         return short_quota(described, used[project], day)
 
-    async def _full_quota(self, lane: Lane) -> QuotaViolation | DailyQuotaViolation | None:
+    async def _find_full_quota(self, lane: Lane) -> QuotaViolation | DailyQuotaViolation | None:
         project = await self._store.load_project(lane.project)
-        spent = (await exhausted_daily_quotas(self._store, [project], self._clock.now())).get(project.name)
-        if not project.quotas.limits_running and spent is None:
+        exhausted = (await exhausted_daily_quotas(self._store, [project], self._clock.now())).get(project.name)
+        if not project.quotas.limits_running and exhausted is None:
             return None
         uses = await self._store.project_uses([lane.project])
-        return Allowance(project, uses[lane.project].held, spent).violation(lane.requirement)
+        return Allowance(project, uses[lane.project].held, exhausted).violation(lane.requirement)
 
-    async def _choice(
+    async def _explain_placement(
         self, task: TaskRecord, requirement: Requirement, nodes: Sequence[NodeState], now: Instant
     ) -> PlacementReason | None:
         """Return the reasons for the node that has the task, by the present state of the nodes."""
         cluster = requirement.cluster or DEFAULT_CLUSTER
         name = requirement.strategy or self._configure.cached_config(cluster).settings.strategy
-        make = self._advice.strategies.factories.get(name)
+        make = self._context.strategies.factories.get(name)
         state = next((state for state in nodes if state.node.id == task.node), None)
         if make is None or state is None:
             return None
-        knowledge = await self._advice.evidence.for_task(requirement, now)
+        knowledge = await self._context.evidence.for_task(requirement, now)
         # Compared as in placement, among the feasible nodes, though some of them, and this node too, may be full now.
         ask = Ask(requirement, task.project, self._overcommit)
-        others = [one for one in nodes if one is state or is_suitable(one, ask)]
+        others = [other for other in nodes if other is state or is_suitable(other, ask)]
         chosen = placement_reason(name, make(Candidates(requirement, others, self._rng, 0, knowledge)), state)
         live = await self._store.live_tasks([task.id]) if requirement.resources else {}
-        given = await self._allocate.allocate_tasks(state.node.id, list(live.values()))
-        return replace(chosen, allocation=given.get(task.id, {}))
+        allocations = await self._allocate.allocate_tasks(state.node.id, list(live.values()))
+        return replace(chosen, allocation=allocations.get(task.id, {}))
 
     async def _last_failure(self, task: TaskId) -> str | None:
-        failures = [one.failure.message for one in await self._store.task_executions(task) if one.failure is not None]
+        executions = await self._store.task_executions(task)
+        failures = [execution.failure.message for execution in executions if execution.failure is not None]
         return failures[-1] if failures else None

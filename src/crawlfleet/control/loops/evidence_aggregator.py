@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from crawlfleet.control.leader.evidence_cache import EvidenceCache
 from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop
-from crawlfleet.control.tasks.task_content import features_in, host_in
+from crawlfleet.control.tasks.task_content import content_features, first_parameter_host
 from crawlfleet.model.evidence import EvidenceRow, Record
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
@@ -70,14 +70,14 @@ class EvidenceAggregator(LeaderLoop):
         hosts: dict[TaskId, str | None] = {}
         for start in range(0, len(tasks), TASKS_PER_READ):
             parameters = await self._store.task_parameters(tasks[start : start + TASKS_PER_READ])
-            hosts.update({task: host_in(raw) for task, raw in parameters.items()})
+            hosts.update({task: first_parameter_host(raw) for task, raw in parameters.items()})
         return hosts
 
     async def _features(self, runs: Sequence[EndedRun]) -> dict[TaskId, dict[str, Any]]:
         """The content features of tasks that name some, or are placed by them."""
         contents = await self._store.task_contents(sorted({run.task for run in runs}))
         by_task = {
-            task: (content.requirement.subjects, features_in(content.spec)) for task, content in contents.items()
+            task: (content.requirement.subjects, content_features(content.spec)) for task, content in contents.items()
         }
         return {task: features for task, (subjects, features) in by_task.items() if subjects or features}
 

@@ -67,8 +67,8 @@ class ScheduleFirer(LeaderLoop):
 
     async def _fire(self, batch: Sequence[_DueSchedule], term: int, now: Instant) -> int:
         bodies = [read_task(due.schedule.task) for due in batch for _ in due.ticks]
-        async with self._submit.with_room(bodies) as items:
-            made, limited = iter(items), await self._submit.limited(items)
+        async with self._submit.prepare_admitted(bodies) as items:
+            made, limited = iter(items), await self._submit.find_limited_projects(items)
             firings = [
                 Firing(due.schedule, due.plan, {tick_at: next(made) for tick_at in due.ticks}, limited) for due in batch
             ]

@@ -48,7 +48,7 @@ class OpenSession:
             raise NotAllowed("not this node's secret")
         _check(up)
         await self._known_types.put_names(up.task_types)
-        await self._finish.finish(up.node, up.outcomes)
+        await self._finish.finish_reported(up.node, up.outcomes)
         now = self._clock.now()
         decide = task_state_machine.lose_execution("its node began a new session", now, self._rng)
         session, applied = await self._store.open_session(

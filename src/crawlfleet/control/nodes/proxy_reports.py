@@ -9,7 +9,7 @@ from crawlfleet.model.proxy_health import NodeProxies, ProxyHealth
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.wire.proxies import ProxiesUp
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 
 class ProxyReports:
@@ -26,7 +26,7 @@ class ProxyReports:
             for body in up.proxies
         ]
         for at, health in enumerate(proxies):
-            if any(unstorable(text) for text in (health.pool, health.proxy, health.last_failure)):
+            if any(storage_problem(text) for text in (health.pool, health.proxy, health.last_failure)):
                 raise InvalidInput("has characters that cannot be stored", field=f"proxies[{at}]")
         if not await self._store.put_node_proxies(node, proxies, self._clock.now()):
             raise NotFound(f"no node {node_text(node)}")

@@ -23,7 +23,7 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import NewNode
 from crawlfleet.ports.store import NodeCallStore
 from crawlfleet.ports.task_store import Claim
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 LEASE_MS_MIN, LEASE_MS_MAX = 1_000, 3_600_000
 WEIGHT_MAX = 1e6
@@ -130,7 +130,7 @@ class Register:
         )
 
     async def _store_types(self, node: NodeId, task_types: Mapping[str, Mapping[str, Any]] | None) -> Mapping[str, str]:
-        return await self._known_types.put(task_types, node) if task_types else {}
+        return await self._known_types.put_types(task_types, node) if task_types else {}
 
     async def _check_registration(
         self, description: NodeDescription, join_key: str, task_types: Mapping[str, Mapping[str, Any]] | None
@@ -172,7 +172,7 @@ def _check_texts(description: NodeDescription, join_key: str) -> None:
 
 
 def _check_text(field: str, text: str, *, min_chars: int = 1, max_chars: int = limits.NAME_CHARS) -> None:
-    if not min_chars <= len(text) <= max_chars or unstorable(text):
+    if not min_chars <= len(text) <= max_chars or storage_problem(text):
         raise InvalidInput(f"{min_chars} to {max_chars} characters, no NUL", field=field)
 
 

@@ -20,14 +20,13 @@ import msgspec
 
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.nodes.resource_allocation import ResourceAllocator
-from crawlfleet.control.nodes.sync_grants import GrantSync, check_hosts
-from crawlfleet.control.nodes.sync_host_stats import HostStatsSync, check_figures
-from crawlfleet.control.nodes.sync_quota_slices import QuotaSliceSync, check_wants
+from crawlfleet.control.nodes.sync_grants import GrantSync
+from crawlfleet.control.nodes.sync_host_stats import HostStatsSync
+from crawlfleet.control.nodes.sync_quota_slices import QuotaSliceSync
+from crawlfleet.control.nodes.sync_validation import check_sync, is_valid_progress
 from crawlfleet.control.support.batching import Batcher
 from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.control.tasks.finish import Finish, is_storable, started_before
-from crawlfleet.errors import InvalidInput
-from crawlfleet.model import limits
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant, ms
 from crawlfleet.model.node import DEFAULT_CLUSTER, Measurement
@@ -44,14 +43,12 @@ from crawlfleet.wire.sync import (
     AssignmentBody,
     MeasurementBody,
     NodeConfigBody,
-    ProgressBody,
     RecallBody,
     StartBody,
     SyncDown,
     SyncUp,
     SyncVerdict,
 )
-from crawlfleet.wire.tasks import unstorable
 
 LONG_POLL_S = 2.0
 DELIVERY_BYTES = 16 << 20
@@ -94,12 +91,12 @@ class Sync:
         self._starts: Batcher[tuple[NodeId, StartBody], None] = Batcher(self._write_starts, max_weight=4_000)
 
     async def sync(self, up: SyncUp) -> SyncDown:
-        _check(up)
+        check_sync(up)
         await self._supersede(up)
         host_report = self._grants.encode_report(up)
         measurement = _measurement(up.measurement)
         renewal = Renewal(up.node, up.session, up.number, _encode(measurement), host_report, up.is_departing)
-        renewing = self._renewals.put([renewal])
+        renewing = self._renewals.put_items([renewal])
         if up.is_departing:
             # First of all: what the node hands back in the same message must not be placed on it again.
             renewed = (await renewing)[0]
@@ -135,9 +132,9 @@ class Sync:
         """The writes of what the node reports, one coroutine per kind."""
         writes: list[Coroutine[Any, Any, Sequence[Any]]] = []
         if up.outcomes:
-            writes.append(self._finish.finish(up.node, up.outcomes))
+            writes.append(self._finish.finish_reported(up.node, up.outcomes))
         if up.started:
-            writes.append(self._starts.put([(up.node, start) for start in up.started]))
+            writes.append(self._starts.put_items([(up.node, start) for start in up.started]))
         if up.figures is not None:
             writes.append(self._host_stats.record_batch(up.node, up.figures))
         return writes
@@ -186,7 +183,7 @@ class Sync:
         return down
 
     async def _compare_again(self, up: SyncUp, acknowledged: list[int]) -> SyncDown:
-        nodes, (held,) = await asyncio.gather(self._store.load_nodes([up.node]), self._held_reads.put([up.node]))
+        nodes, (held,) = await asyncio.gather(self._store.load_nodes([up.node]), self._held_reads.put_items([up.node]))
         (node,) = nodes or (None,)
         if node is None or node.removed_at is not None:
             return SyncDown(SyncVerdict.REMOVED)
@@ -217,7 +214,7 @@ class Sync:
                 {
                     progress.execution: bytes(progress.figures)
                     for progress in up.progress
-                    if progress.execution in ours and _is_valid_progress(progress)
+                    if progress.execution in ours and is_valid_progress(progress)
                 }
             )
         # An execution that the node has just reported as ended may have been read before that was written.
@@ -247,7 +244,7 @@ class Sync:
         """Read the cluster of the node once per session: it is set when the node joins and cannot change meanwhile."""
         session, cluster = self._clusters.get(up.node, (None, ""))
         if session != up.session:
-            (cluster,) = await self._cluster_reads.put([up.node])
+            (cluster,) = await self._cluster_reads.put_items([up.node])
             if len(self._clusters) >= _MAX_CLUSTERS_CACHED:
                 self._clusters.clear()
             self._clusters[up.node] = up.session, cluster
@@ -342,34 +339,6 @@ def _is_older(first: SyncUp, second: SyncUp) -> bool:
     return (first.session, first.number) < (second.session, second.number)
 
 
-def _check(up: SyncUp) -> None:
-    if not is_storable(up.node, up.session, up.number):
-        raise InvalidInput(f"numbers of at most {limits.INTEGER_BITS} bits", field="number")
-    if len(up.started) > 2 * limits.SLOTS_MAX:
-        raise InvalidInput(f"at most {2 * limits.SLOTS_MAX}", field="started")
-    if len(up.outcomes) > limits.OUTCOMES_PER_SYNC:
-        raise InvalidInput(f"at most {limits.OUTCOMES_PER_SYNC}", field="outcomes")
-    if len(up.progress) > limits.PROGRESS_PER_SYNC:
-        raise InvalidInput(f"at most {limits.PROGRESS_PER_SYNC}", field="progress")
-    if len(up.held) > 2 * limits.SLOTS_MAX:
-        raise InvalidInput(f"at most {2 * limits.SLOTS_MAX}", field="held")
-    check_hosts(up)
-    check_wants(up)
-    check_figures(up)
-    _check_execution_ends(up)
-
-
-def _check_execution_ends(up: SyncUp) -> None:
-    ends = up.measurement.ends
-    if len(ends) > limits.LABELS:
-        raise InvalidInput(f"at most {limits.LABELS} task types", field="ends")
-    for task_type, survived, died in ends:
-        if not 0 < len(task_type) <= limits.LABEL_CHARS or unstorable(task_type):
-            raise InvalidInput(f"task types of 1 to {limits.LABEL_CHARS} characters", field="ends")
-        if not (0 <= survived < limits.FIGURE_MAX and 0 <= died < limits.FIGURE_MAX):
-            raise InvalidInput("counts that can be added up", field="ends")
-
-
 def _verdict(renewed: Renewed) -> SyncVerdict | None:
     if renewed.is_removed:
         return SyncVerdict.REMOVED
@@ -384,11 +353,6 @@ def _has_content(down: SyncDown, up: SyncUp) -> bool:
     has_orders = down.assignments or down.recalls or down.stops or down.acknowledged
     has_settings = down.config is not None or down.grants is not None
     return bool(has_orders) or has_settings or wants_drain or wants_slots
-
-
-def _is_valid_progress(progress: ProgressBody) -> bool:
-    figures = progress.figures
-    return len(figures) <= limits.PROGRESS_BYTES and bytes(figures).startswith(b"{")
 
 
 def _drain_ms(renewed: Renewed, now: Instant) -> int | None:

@@ -15,7 +15,7 @@ from crawlfleet.ports.broker import GRANTS, Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.host_store import Granted, HostNote, HostStore
 from crawlfleet.wire.sync import GrantsBody, HostGrantBody, SyncUp
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 _NODES_PER_BATCH = 1_000
 _MAX_NODES_CACHED = 100_000
@@ -44,7 +44,7 @@ class GrantSync:
         """Store refusals and wake the leader, after the renewal. Refusals are stored before the node is answered."""
         if up.host_news:
             notes = [HostNote(news.host, HostNoteKind(news.kind), news.span_ms, up.node) for news in up.host_news]
-            await self._notes.put(notes)
+            await self._notes.put_items(notes)
         if not (up.hosts or up.grants_taken or up.host_news):
             return
         # Counts are left out: those of a busy node change with every sync.
@@ -58,7 +58,7 @@ class GrantSync:
     async def changed_grants(self, up: SyncUp, newest_version: int) -> GrantsBody | None:
         if newest_version <= up.grants_taken:
             return None
-        (granted,) = await self._grants.put([up.node])
+        (granted,) = await self._grants.put_items([up.node])
         if granted is None or granted.session != up.session or granted.version <= up.grants_taken:
             return None
         now = self._clock.now()
@@ -87,7 +87,7 @@ def check_hosts(up: SyncUp) -> None:
         if len(entries) > limits.HOSTS_PER_SYNC:
             raise InvalidInput(f"at most {limits.HOSTS_PER_SYNC}", field=field)
         for entry in entries:
-            if not 0 < len(entry.host) <= limits.HOST_CHARS or unstorable(entry.host):
+            if not 0 < len(entry.host) <= limits.HOST_CHARS or storage_problem(entry.host):
                 raise InvalidInput(f"host names of 1 to {limits.HOST_CHARS} characters", field=field)
     for want in up.hosts:
         counts = (want.requests, want.refused, want.blocked, want.in_use or 0)

@@ -13,7 +13,7 @@ from crawlfleet.model.ids import NodeId
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.host_store import HostStore
 from crawlfleet.wire.sync import HostFiguresBody, SyncUp
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 _NODES_PER_BATCH = 200
 
@@ -26,7 +26,7 @@ class HostStatsSync:
 
     async def record_batch(self, node: NodeId, body: HostFiguresBody) -> Sequence[bool]:
         """Store a batch, also one of a session that is over: its requests were sent to the sites all the same."""
-        return await self._batches.put([Batch(node, body.session, body.number, body.hosts)])
+        return await self._batches.put_items([Batch(node, body.session, body.number, body.hosts)])
 
     async def _write_batches(self, batches: list[Batch]) -> Sequence[bool]:
         return await self._store.add_figures(batches, self._clock.now())
@@ -46,7 +46,7 @@ def check_figures(up: SyncUp) -> None:
             f"a batch of at most {limits.FIGURES_PER_SYNC} hosts, of this session or an older one", field="figures"
         )
     for host, figures in body.hosts:
-        if not 0 < len(host) <= limits.HOST_CHARS or unstorable(host):
+        if not 0 < len(host) <= limits.HOST_CHARS or storage_problem(host):
             raise InvalidInput(f"host names of 1 to {limits.HOST_CHARS} characters", field="figures")
         if len(figures) > limits.FIGURES_PLACES or not all(0 <= count < limits.FIGURE_MAX for count in figures):
             raise InvalidInput("counts that can be added up", field="figures")

@@ -29,7 +29,7 @@ class QuotaSliceSync:
     async def grant_requested(self, up: SyncUp) -> list[SliceBody]:
         """Grant the requested slices; none to what is not a live execution of the node, which is ordered to stop."""
         wants = [_want_from_body(up.node, body) for body in up.wants if _is_valid(body)]
-        granted = await self._slice_requests.put(wants)
+        granted = await self._slice_requests.put_items(wants)
         return [
             _slice_body(want, quota_slice)
             for want, quota_slice in zip(wants, granted, strict=True)

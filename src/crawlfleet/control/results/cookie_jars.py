@@ -10,7 +10,7 @@ from crawlfleet.model.ids import execution_text, task_text
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.composite_store import CookieChanges, CrawlStore
 from crawlfleet.wire.cookies import AGE_MS_MAX, CookieBody, CookiesDown, CookiesUp
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
 JARS_MAX = 1_000
 
@@ -20,13 +20,13 @@ class CookieJars:
         self._store = store
         self._clock = clock
 
-    async def exchange(self, speaker: Speaker, up: CookiesUp) -> CookiesDown:
+    async def exchange_cookies(self, speaker: Speaker, up: CookiesUp) -> CookiesDown:
         """Merge an execution's cookies into the jar, and return the jar. Raises StaleExecution, and InvalidInput that
         names the cookie that cannot be stored: then none is."""
         now = self._clock.now()
-        for at, cookie in enumerate(up.changes):
-            if unstorable(cookie.url) or unstorable(cookie.header):
-                raise InvalidInput("has characters that cannot be stored", field=f"changes[{at}]")
+        for index, cookie in enumerate(up.changes):
+            if storage_problem(cookie.url) or storage_problem(cookie.header):
+                raise InvalidInput("has characters that cannot be stored", field=f"changes[{index}]")
         changes = [CookieRecord(cookie.url, cookie.header, now - cookie.age_ms) for cookie in up.changes]
         wanted = CookieChanges(*speaker, up.jar, changes)
         merged = None
@@ -42,7 +42,7 @@ class CookieJars:
     async def list_jars(self, project: str | None) -> list[CookieJarSummary]:
         return await self._store.cookie_jars(project, JARS_MAX)
 
-    async def remove(self, project: str, name: str) -> None:
+    async def remove_jar(self, project: str, name: str) -> None:
         """Remove the jar. Raises NotFound. Running executions keep the cookies they have, and may bring them back."""
         if not await self._store.remove_cookie_jar(project, name):
             raise NotFound(f"project {project} has no cookie jar {name}")

@@ -23,7 +23,7 @@ class Manifest(msgspec.Struct, frozen=True):
     log_chunks: int | None = None
     warc_chunks: int = 0
 
-    def chunks(self, kind: ChunkKind) -> int:
+    def count_chunks(self, kind: ChunkKind) -> int:
         return self.warc_chunks if kind == "warc" else self.item_chunks
 
 
@@ -35,7 +35,7 @@ class FoundExecution(NamedTuple):
     is_live: bool = False
 
     @property
-    def shown(self) -> str | None:
+    def id_text(self) -> str | None:
         return None if self.execution is None else execution_text(self.execution)
 
 
@@ -49,10 +49,14 @@ class ExecutionLookup:
         if record is None:
             raise NotFound(f"no task {task_text(task)}")
         executions = await self._store.task_executions(task)
-        completed = [one for one in executions if one.status is ExecutionStatus.COMPLETED and one.round == record.round]
+        completed = [
+            execution
+            for execution in executions
+            if execution.status is ExecutionStatus.COMPLETED and execution.round == record.round
+        ]
         if completed:
             return _convert_record(completed[-1])
-        live = [one for one in executions if one.status is None]
+        live = [execution for execution in executions if execution.status is None]
         return _convert_record(live[-1]) if live else FoundExecution(None, None)
 
     async def find_with_log(self, task: TaskId, execution: ExecutionId | None) -> FoundExecution:
@@ -61,7 +65,7 @@ class ExecutionLookup:
             raise NotFound(f"no task {task_text(task)}")
         executions = await self._store.task_executions(task)
         if execution is not None:
-            executions = [one for one in executions if one.id == execution]
+            executions = [record for record in executions if record.id == execution]
             if not executions:
                 raise NotFound(f"{task_text(task)} has no execution {execution_text(execution)}")
         return _convert_record(executions[-1]) if executions else FoundExecution(None, None, is_live=True)

@@ -32,13 +32,13 @@ class PageNotes:
         records = await self._store.load_tasks([task, earlier])
         if earlier not in records or records[earlier].project != records[task].project:
             raise NotFound(f"no task {ids.task_text(earlier)} in the project of {ids.task_text(task)}")
-        found = await self._executions.find_with_items(earlier)
-        if found.execution is None or found.manifest is None:
+        execution = await self._executions.find_with_items(earlier)
+        if execution.execution is None or execution.manifest is None:
             raise NotFound(f"{ids.task_text(earlier)} has not completed")
-        parts = found.manifest.item_chunks
+        parts = execution.manifest.item_chunks
         if number >= parts:
             return Notes(parts, b"")
-        return Notes(parts, await self._reader.read_notes(earlier, found.execution, parts, number))
+        return Notes(parts, await self._reader.read_notes(earlier, execution.execution, parts, number))
 
     async def read_crawl(self, task: TaskId, of: str, number: int) -> Notes:
         """Return the page notes in some of a crawl's reported URL batches; for the crawl that the task itself takes
@@ -65,7 +65,7 @@ class PageNotes:
                 raise NotFound(f"{ids.task_text(task)} takes part in no crawl over many nodes")
             return record.group
         group = ids.parse(of, "group", field="of")
-        known = (await self._store.load_groups([group])).get(group)
-        if known is None or known.project != record.project:
+        named = (await self._store.load_groups([group])).get(group)
+        if named is None or named.project != record.project:
             raise NotFound(f"no group {ids.group_text(group)} in the project of {ids.task_text(task)}")
         return group

@@ -54,7 +54,7 @@ class Collect:
         self._store = store
         self._chunks = chunks
 
-    async def check(self, node: NodeId, task: TaskId, execution: ExecutionId) -> None:
+    async def check_live(self, node: NodeId, task: TaskId, execution: ExecutionId) -> None:
         """Raise StaleExecution unless the store assigns this execution to this node."""
         rows = await self._store.live_tasks([task]) if is_storable(task, execution) else {}
         row = rows.get(task)
@@ -67,12 +67,12 @@ class Collect:
         row = (await self._store.live_tasks([task])).get(task)
         return row is not None and row.execution == execution and row.node != node
 
-    async def collect(
+    async def collect_chunk(
         self, node: NodeId, task: TaskId, execution: ExecutionId, kind: ChunkKind, number: int, data: bytes
     ) -> None:
         if not 0 <= number < CHUNKS:
             raise InvalidInput(f"0 to {CHUNKS - 1}", field="number")
-        await self.check(node, task, execution)
+        await self.check_live(node, task, execution)
         # Records are unpacked to be checked, which takes too long for the event loop.
         checked = await asyncio.to_thread(checked_records, data) if kind == "warc" else checked_lines(kind, data)
         await self._chunks.put(task, execution, kind, number, checked)
@@ -94,7 +94,7 @@ def checked_lines(kind: ChunkKind, data: bytes) -> bytes:
         raise InvalidInput("not valid UTF-8", field="body") from exc
     except (msgspec.MsgspecError, RecursionError) as exc:
         raise InvalidInput(f"not JSON lines: {exc}", field="body") from exc
-    _each(lines, _is_object_on_a_line, "not an object on a line of its own")
+    _check_lines(lines, _is_object_on_a_line, "not an object on a line of its own")
     return b"".join(part for line in lines for part in (memoryview(line), b"\n"))
 
 
@@ -111,7 +111,7 @@ def _is_object_on_a_line(line: msgspec.Raw) -> bool:
     return raw[:1] == b"{" and b"\n" not in raw
 
 
-def _each(lines: list[msgspec.Raw], is_good: Callable[[msgspec.Raw], bool], complaint: str) -> None:
+def _check_lines(lines: list[msgspec.Raw], is_good: Callable[[msgspec.Raw], bool], complaint: str) -> None:
     for position, line in enumerate(lines):
         if not is_good(line):
             raise InvalidInput(complaint, field=f"body[{position}]")

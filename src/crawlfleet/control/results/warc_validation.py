@@ -25,36 +25,36 @@ def checked_records(data: bytes) -> bytes:
     """Return the same records; raises InvalidInput for what is not whole, or unpacks to more than the limit."""
     if len(data) > CHUNK_BYTES:
         raise InvalidInput(f"{len(data)} bytes; at most {CHUNK_BYTES} are taken", field="body")
-    at = unpacked = number = 0
+    position = unpacked = number = 0
     view = memoryview(data)
-    while at < len(data):
-        size, at = _record(view, at, number, UNPACKED_BYTES - unpacked)
+    while position < len(data):
+        size, position = _check_record(view, position, number, UNPACKED_BYTES - unpacked)
         unpacked += size
         number += 1
     return data
 
 
-def _record(data: memoryview, at: int, number: int, most: int) -> tuple[int, int]:
+def _check_record(data: memoryview, position: int, number: int, max_bytes: int) -> tuple[int, int]:
     """Return the unpacked size of the record at a position, and where the next one begins."""
     unpacker = zlib.decompressobj(_GZIP)
     size, is_over = 0, False
     try:
         while not is_over:
-            piece = data[at : at + _PIECE_BYTES]
+            piece = data[position : position + _PIECE_BYTES]
             part = unpacker.decompress(piece, _STEP_BYTES)
             # At the end of a record the library may report the bytes that follow twice.
             is_over = unpacker.eof
-            at += len(piece) - len(unpacker.unused_data if is_over else unpacker.unconsumed_tail)
+            position += len(piece) - len(unpacker.unused_data if is_over else unpacker.unconsumed_tail)
             if not part and not piece:
                 raise InvalidInput("ends within a record", field=f"body[{number}]")
             is_first = size == 0 < len(part)
             if is_first and not part.startswith(_MARK):
                 raise InvalidInput("not a record of WARC", field=f"body[{number}]")
             size += len(part)
-            if size > most:
+            if size > max_bytes:
                 raise InvalidInput(f"unpacks to more than {UNPACKED_BYTES} bytes", field="body")
     except zlib.error as exc:
         raise InvalidInput(f"not compressed with gzip: {exc}", field=f"body[{number}]") from exc
     if size == 0:
         raise InvalidInput("not a record of WARC", field=f"body[{number}]")
-    return size, at
+    return size, position

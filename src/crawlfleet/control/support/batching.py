@@ -32,21 +32,21 @@ class Batcher(Generic[ItemT, AnswerT]):
         self._calls: list[tuple[Sequence[ItemT], asyncio.Future[Sequence[AnswerT]]]] = []
         self._drainer: asyncio.Task[None] | None = None
 
-    async def put(self, items: Sequence[ItemT]) -> Sequence[AnswerT]:
+    async def put_items(self, items: Sequence[ItemT]) -> Sequence[AnswerT]:
         """Add the items to the next batch; returns one answer per item, in order."""
         if not items:
             return []
         future: asyncio.Future[Sequence[AnswerT]] = asyncio.get_running_loop().create_future()
         self._calls.append((items, future))
         if self._drainer is None:
-            self._drainer = asyncio.create_task(self._drain(), name="gatherer")
+            self._drainer = asyncio.create_task(self._drain_calls(), name="gatherer")
         # Each caller has a future of its own: a caller that is cancelled does not cancel the batch of the others.
         return await future
 
-    async def _drain(self) -> None:
+    async def _drain_calls(self) -> None:
         try:
             while self._calls:
-                await self._send(self._next_calls())
+                await self._flush_calls(self._next_calls())
         finally:
             self._drainer = None
 
@@ -60,21 +60,21 @@ class Batcher(Generic[ItemT, AnswerT]):
         calls, self._calls = self._calls, []
         return calls
 
-    async def _send(self, calls: list[tuple[Sequence[ItemT], asyncio.Future[Sequence[AnswerT]]]]) -> None:
+    async def _flush_calls(self, calls: list[tuple[Sequence[ItemT], asyncio.Future[Sequence[AnswerT]]]]) -> None:
         try:
             answers = await self._flush([item for items, _ in calls for item in items])
         except (Unavailable, UsageError) as exc:
-            _fail(calls, exc)
+            _fail_calls(calls, exc)
         except Exception as exc:
             # Something in the batch could not be written: each call is flushed by itself, so that only the faulty one
             # fails.
             if len(calls) == 1:
-                _fail(calls, exc)
+                _fail_calls(calls, exc)
             else:
                 for call in calls:
-                    await self._send([call])
+                    await self._flush_calls([call])
         except BaseException:
-            _fail(calls, InvariantBroken("stopped while gathering"))
+            _fail_calls(calls, InvariantBroken("stopped while gathering"))
             raise
         else:
             position = 0
@@ -84,7 +84,7 @@ class Batcher(Generic[ItemT, AnswerT]):
                 position += len(items)
 
 
-def _fail(calls: Sequence[tuple[object, asyncio.Future[Sequence[AnswerT]]]], exc: BaseException) -> None:
+def _fail_calls(calls: Sequence[tuple[object, asyncio.Future[Sequence[AnswerT]]]], exc: BaseException) -> None:
     for _, future in calls:
         if not future.done():
             future.set_exception(exc)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import structlog
 
+from crawlfleet.control.support.watcher import Watcher, wake_waiter
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.event import Event
 from crawlfleet.ports.broker import Broker
@@ -27,66 +28,43 @@ class EventFeed:
     def __init__(self, *, store: EventStore, broker: Broker) -> None:
         self._store = store
         self._broker = broker
-        self._waiters: dict[asyncio.Future[None], int] = {}
-        self._watcher: asyncio.Task[None] | None = None
-        self._is_closed = False
+        self._watcher: Watcher[int] = Watcher(self._watch_log, "event feed")
 
-    async def last(self) -> int:
+    async def last_event(self) -> int:
         return await self._store.last_event()
 
-    async def after(self, number: int, limit: int = BATCH) -> Sequence[Event]:
+    async def list_events(self, number: int, limit: int = BATCH) -> Sequence[Event]:
         return await self._store.events_after(number, limit)
 
-    async def wait(self, number: int, timeout_s: float) -> bool:
+    async def wait_for_event(self, number: int, timeout_s: float) -> bool:
         """Return whether the log goes beyond `number`; False after the timeout, or when the feed is closed."""
         if await self._broker.events.last_announced() > number:
             return True
-        if self._is_closed:
-            return False
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters[waiter] = number
-        if self._watcher is None:
-            self._watcher = asyncio.create_task(self._watch(), name="event feed")
-        try:
-            async with asyncio.timeout(timeout_s):
-                await waiter
-        except TimeoutError:
-            return False
-        finally:
-            self._waiters.pop(waiter, None)
-        return not self._is_closed
+        with self._watcher.add_waiter(number) as waiter:
+            await self._watcher.wait_for(waiter, timeout_s)
+            return waiter.done() and not self._watcher.is_closed
 
     def close(self) -> None:
         """Wake all waiters, and let no caller wait any more."""
-        self._is_closed = True
-        for waiter in self._waiters:
-            _wake(waiter)
+        self._watcher.close()
 
-    async def _watch(self) -> None:
+    async def _watch_log(self) -> None:
         looks = 0
-        try:
-            while self._waiters:
-                await asyncio.sleep(LOOK_S)
-                looks += 1
-                last = await self._broker.events.last_announced()
-                if looks * LOOK_S >= POLL_S:
-                    looks = 0
-                    last = max(last, await self._stored())
-                for waiter, number in self._waiters.items():
-                    if last > number:
-                        _wake(waiter)
-        finally:
-            self._watcher = None
+        while self._watcher.has_waiters:
+            await asyncio.sleep(LOOK_S)
+            looks += 1
+            last = await self._broker.events.last_announced()
+            if looks * LOOK_S >= POLL_S:
+                looks = 0
+                last = max(last, await self._read_last_event())
+            for waiter, number in self._watcher.list_waiters():
+                if last > number:
+                    wake_waiter(waiter)
 
-    async def _stored(self) -> int:
+    async def _read_last_event(self) -> int:
         try:
             return await self._store.last_event()
         except Unavailable as exc:
             # The waiters go on waiting: the watcher tries the store again every second.
             log.warning("events_not_read", error=repr(exc))
             return 0
-
-
-def _wake(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)

@@ -14,13 +14,13 @@ class SingleFlight:
 
     async def __call__(self) -> None:
         if self._under_way is None:
-            self._under_way = asyncio.create_task(self._run(), name=self._name)
+            self._under_way = asyncio.create_task(self._run_call(), name=self._name)
             # Retrieves the exception, as no caller may be left to do so.
             self._under_way.add_done_callback(lambda task: task.cancelled() or task.exception())
         # Shielded: a caller that is cancelled must not cancel the call of the others.
         await asyncio.shield(self._under_way)
 
-    async def _run(self) -> None:
+    async def _run_call(self) -> None:
         try:
             await self._call()
         finally:

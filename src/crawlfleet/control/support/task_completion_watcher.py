@@ -7,11 +7,11 @@ tasks waited for are not live any more. The watcher rests while there are no wai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import structlog
 
+from crawlfleet.control.support.watcher import Watcher, wake_waiter
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.ids import TaskId
 from crawlfleet.ports.broker import ENDS, Signals
@@ -24,64 +24,42 @@ PAUSE_S = 0.005
 log = structlog.get_logger()
 
 
-class Ends:
+class TaskCompletionWatcher:
     def __init__(self, *, store: TaskStore, signals: Signals) -> None:
         self._store = store
         self._signals = signals
-        self._waiters: dict[asyncio.Future[None], TaskId] = {}
-        self._watcher: asyncio.Task[None] | None = None
-        self._is_closed = False
+        self._watcher: Watcher[TaskId] = Watcher(self._watch_tasks, "ends of tasks")
 
-    @contextmanager
-    def watching(self, task: TaskId) -> Iterator[asyncio.Future[None]]:
-        """Yield a future that is done when the task is not live, or when waiting has been closed. Enter it before the
-        task is read: a task that ends between the read and the wait for it must not be missed."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self._is_closed:
-            waiter.set_result(None)
-        self._waiters[waiter] = task
-        try:
-            yield waiter
-        finally:
-            del self._waiters[waiter]
+    def watch_task(self, task: TaskId) -> AbstractContextManager[asyncio.Future[None]]:
+        """Return the context of a future that is done when the task is not live, or when waiting has been closed. Enter
+        it before the task is read: a task that ends between the read and the wait for it must not be missed."""
+        return self._watcher.add_waiter(task)
 
-    async def wait(self, waiter: asyncio.Future[None], timeout_s: float) -> None:
+    async def wait_for_end(self, waiter: asyncio.Future[None], timeout_s: float) -> None:
         """Wait until the future is done, or the timeout is over."""
-        if self._watcher is None and not waiter.done():
-            self._watcher = asyncio.create_task(self._watch(), name="ends of tasks")
-        await asyncio.wait([waiter], timeout=timeout_s)
+        await self._watcher.wait_for(waiter, timeout_s)
 
     def close(self) -> None:
-        self._is_closed = True
-        for waiter in self._waiters:
-            _wake(waiter)
+        self._watcher.close()
 
-    async def _watch(self) -> None:
+    async def _watch_tasks(self) -> None:
         loop = asyncio.get_running_loop()
-        try:
-            while self._waiters and not self._is_closed:
-                looked_at = loop.time()
-                await self._look()
-                await self._signals.wait_for_signal(ENDS, POLL_S)
-                await asyncio.sleep(looked_at + PAUSE_S - loop.time())
-        finally:
-            self._watcher = None
+        while self._watcher.has_waiters:
+            looked_at = loop.time()
+            await self._wake_ended()
+            await self._signals.wait_for_signal(ENDS, POLL_S)
+            await asyncio.sleep(looked_at + PAUSE_S - loop.time())
 
-    async def _look(self) -> None:
+    async def _wake_ended(self) -> None:
         """Wake the waiters whose task has ended."""
         # The store's answer does not cover waiters that arrive while it is asked.
-        asked = dict(self._waiters)
+        waiters = self._watcher.list_waiters()
         try:
-            live = await self._store.live_tasks(list(set(asked.values())))
+            live = await self._store.live_tasks(list({task for _, task in waiters}))
         except Unavailable as exc:
             # The waiters go on waiting: the watcher tries the store again every second.
             log.warning("ends_not_read", error=repr(exc))
             return
-        for waiter, task in asked.items():
+        for waiter, task in waiters:
             if task not in live:
-                _wake(waiter)
-
-
-def _wake(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
+                wake_waiter(waiter)

@@ -67,7 +67,7 @@ class AdmissionControl:
         self._max_waiting = self._limit.installation
         self._waiting_counts: dict[str | None, WaitingCount] = {}
 
-    async def admit(self, items: Sequence[NewTask | Refusal]) -> AdmissionTicket:
+    async def admit_tasks(self, items: Sequence[NewTask | Refusal]) -> AdmissionTicket:
         """Admit tasks; the ticket is to be settled when they are stored. Raises OverLimit: then none is admitted."""
         count = [type(item) for item in items].count(NewTask)
         if not count:

@@ -16,39 +16,27 @@ from crawlfleet.scheduling.tasks import task_state_machine
 CANCELLED = "cancelled by request"
 
 
-class _TaskChange:
-    """The parts that every change needs."""
-
+class TaskChanges:
     def __init__(self, *, store: TaskStore, broker: Broker, clock: Clock) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock
 
-
-class Cancel(_TaskChange):
-    """Cancels tasks: final at once while no node has them, a recall otherwise."""
-
-    async def cancel(self, tasks: Sequence[TaskId], reason: str = CANCELLED) -> Applied:
-        """Cancel the tasks. `after` has `cancelled` for what is final, `assigned` or `processing` for what a node was
-        ordered to stop."""
+    async def cancel_tasks(self, tasks: Sequence[TaskId], reason: str = CANCELLED) -> Applied:
+        """Cancel the tasks: final at once while no node has them, a recall otherwise. `after` has `cancelled` for what
+        is final, `assigned` or `processing` for what a node was ordered to stop."""
         applied = await self._store.change_tasks(tasks, task_state_machine.cancel_task(reason), self._clock.now())
         await publish_hints(self._broker, applied)
         return applied
 
-
-class Retry(_TaskChange):
-    """Retries tasks by hand: the only way out of a final state. It opens the next round of the same task."""
-
-    async def retry(self, tasks: Sequence[TaskId]) -> Applied:
+    async def retry_tasks(self, tasks: Sequence[TaskId]) -> Applied:
+        """Retry tasks by hand: the only way out of a final state. It opens the next round of the same task."""
         applied = await self._store.reopen_tasks(tasks, self._clock.now())
         await publish_hints(self._broker, applied)
         return applied
 
-
-class Reprioritize(_TaskChange):
-    """Changes the priority of tasks that have not ended."""
-
-    async def reprioritize(self, tasks: Sequence[TaskId], priority: int) -> Applied:
+    async def reprioritize_tasks(self, tasks: Sequence[TaskId], priority: int) -> Applied:
+        """Change the priority of those tasks that have not ended."""
         if not limits.PRIORITY_MIN <= priority <= limits.PRIORITY_MAX:
             bounds = f"{limits.PRIORITY_MIN} to {limits.PRIORITY_MAX}"
             raise InvalidInput(f"a priority is {bounds}", field="priority")

@@ -25,15 +25,15 @@ class DeadLetters:
         self._broker = broker
         self._clock = clock
 
-    async def page(
+    async def list_letters(
         self, limit: int = 100, before: TaskId | None = None, cause: str | None = None, project: str | None = None
     ) -> list[DeadLetter]:
         return await self._store.dead_letters(min(limit, _PAGE), before, cause, project)
 
-    async def groups(self, project: str | None = None) -> list[DeadLetterGroup]:
+    async def list_causes(self, project: str | None = None) -> list[DeadLetterGroup]:
         return await self._store.dead_letter_groups(project)
 
-    async def replay(self, tasks: Sequence[TaskId]) -> Applied:
+    async def replay_letters(self, tasks: Sequence[TaskId]) -> Applied:
         applied = await self._store.reopen_tasks(tasks, self._clock.now())
         await publish_hints(self._broker, applied)
         return applied
@@ -42,12 +42,12 @@ class DeadLetters:
         """Replay every dead letter of a cause, page by page, and return how many tasks were opened again."""
         replayed, before = 0, None
         while letters := await self._store.dead_letters(_PAGE, before, cause):
-            replayed += len((await self.replay([letter.task for letter in letters])).after)
+            replayed += len((await self.replay_letters([letter.task for letter in letters])).after)
             before = letters[-1].task
         return replayed
 
     async def has_cause(self, cause: str) -> bool:
         return bool(await self._store.dead_letters(1, None, cause))
 
-    async def drop(self, tasks: Sequence[TaskId]) -> Applied:
+    async def drop_letters(self, tasks: Sequence[TaskId]) -> Applied:
         return await self._store.drop_tasks(tasks, self._clock.now())

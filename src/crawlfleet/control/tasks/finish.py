@@ -28,11 +28,11 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.queue_store import ReadyTaskStore
 from crawlfleet.ports.task_store import TaskStore
 from crawlfleet.scheduling.tasks import task_state_machine
-from crawlfleet.wire.products import products_in
+from crawlfleet.wire.products import decode_products
 from crawlfleet.wire.sync import OutcomeBody
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.tasks import storage_problem
 
-_GATHER_MOST = 4_000
+_MAX_BATCH = 4_000
 _LONGEST_MS = ms(limits.TIMEOUT_S_MAX)
 _TOO_LARGE = b'{"truncated":true}'
 _ENDS = {int(end): end for end in End}
@@ -53,23 +53,24 @@ class Finish:
         self._broker = broker
         self._clock = clock
         self._rng = rng
-        self._gatherer: Batcher[Outcome, Answer] = Batcher(self._flush, max_weight=_GATHER_MOST)
+        self._batcher: Batcher[Outcome, Answer] = Batcher(self._flush_outcomes, max_weight=_MAX_BATCH)
 
-    async def finish(self, node: NodeId, bodies: Sequence[OutcomeBody]) -> Sequence[Answer]:
+    async def finish_reported(self, node: NodeId, bodies: Sequence[OutcomeBody]) -> Sequence[Answer]:
         """Apply the outcomes, and return one answer per outcome, in order."""
         now = self._clock.now()
-        outcomes = [_outcome(node, body, now) for body in bodies]
-        taken = iter(await self._gatherer.put([outcome for outcome in outcomes if isinstance(outcome, Outcome)]))
-        return [next(taken) if isinstance(outcome, Outcome) else outcome for outcome in outcomes]
+        outcomes = [_read_outcome(node, body, now) for body in bodies]
+        readable = [outcome for outcome in outcomes if isinstance(outcome, Outcome)]
+        answers = iter(await self._batcher.put_items(readable))
+        return [next(answers) if isinstance(outcome, Outcome) else outcome for outcome in outcomes]
 
     async def finish_outcomes(self, outcomes: Sequence[Outcome]) -> Sequence[Answer]:
-        return await self._gatherer.put(outcomes)
+        return await self._batcher.put_items(outcomes)
 
-    async def _flush(self, outcomes: list[Outcome]) -> Sequence[Answer]:
+    async def _flush_outcomes(self, outcomes: list[Outcome]) -> Sequence[Answer]:
         tasks = [outcome.task for outcome in outcomes]
         if len(set(tasks)) == len(outcomes):
-            known = await self._apply(outcomes)
-            return [known.get(task, _STALE) for task in tasks]
+            applied = await self._apply_outcomes(outcomes)
+            return [applied.get(task, _STALE) for task in tasks]
         answers: dict[int, Answer] = {}
         left = list(enumerate(outcomes))
         while left:
@@ -77,25 +78,25 @@ class Finish:
             layer: dict[TaskId, tuple[int, Outcome]] = {}
             for position, outcome in left:
                 layer.setdefault(outcome.task, (position, outcome))
-            now_known = await self._apply([outcome for _, outcome in layer.values()])
-            answers.update((position, now_known.get(task, _STALE)) for task, (position, _) in layer.items())
+            applied = await self._apply_outcomes([outcome for _, outcome in layer.values()])
+            answers.update((position, applied.get(task, _STALE)) for task, (position, _) in layer.items())
             left = [entry for entry in left if entry[0] not in answers]
         return [answers[position] for position in range(len(outcomes))]
 
-    async def _apply(self, outcomes: Sequence[Outcome]) -> dict[TaskId, Answer]:
+    async def _apply_outcomes(self, outcomes: Sequence[Outcome]) -> dict[TaskId, Answer]:
         now = self._clock.now()
-        plain = [outcome for outcome in outcomes if outcome.end is End.COMPLETED]
+        completed = [outcome for outcome in outcomes if outcome.end is End.COMPLETED]
         answers: dict[TaskId, Answer] = {}
-        if plain:
-            applied = await self._store.complete_executions(plain, now)
+        if completed:
+            applied = await self._store.complete_executions(completed, now)
             answers.update(applied.refused)
             answers.update(applied.after)
             await publish_hints(self._broker, applied)
-        if len(plain) < len(outcomes):
-            told = {outcome.task: outcome for outcome in outcomes if outcome.end is not End.COMPLETED}
-            parked = await self._store.parked_times([task for task, outcome in told.items() if outcome.park])
+        if len(completed) < len(outcomes):
+            others = {outcome.task: outcome for outcome in outcomes if outcome.end is not End.COMPLETED}
+            parked = await self._store.parked_times([task for task, outcome in others.items() if outcome.park])
             applied = await self._store.change_tasks(
-                list(told), task_state_machine.finish_execution(told, now, self._rng, parked), now
+                list(others), task_state_machine.finish_execution(others, now, self._rng, parked), now
             )
             # A task that has ended has no live execution: a node that still reports one is stale, as on the shorter
             # path.
@@ -111,7 +112,7 @@ class Finish:
 _STALE = Refusal(Code.STALE_EXECUTION, "not the live execution of the task")
 
 
-def _outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal:
+def _read_outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal:
     end = _ENDS.get(body.end)
     error = _ERRORS.get(body.error)
     if end is None or (error is None and body.error):
@@ -119,15 +120,15 @@ def _outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal
     failure = None
     if error is not None:
         message = body.message[: limits.MESSAGE_CHARS]
-        failure = Failure(error, message if not unstorable(message) else ascii(message), body.is_permanent)
+        failure = Failure(error, message if not storage_problem(message) else ascii(message), body.is_permanent)
     if not is_storable(body.task, body.execution):
         return Refusal(Code.INVALID_INPUT, "no id of a task or no id of an execution", "outcomes")
     started_at = None if body.started_ms_ago is None else started_before(now, body.started_ms_ago)
-    result = _capped(body.result, limits.RESULT_BYTES)
+    result = _cap_size(body.result, limits.RESULT_BYTES)
     products: Sequence[Product] = ()
     if body.products and end is End.COMPLETED:
         try:
-            products = products_in(body.products)
+            products = decode_products(body.products)
         except ValueError as exc:
             # The report of a faulty node: an end that it cannot express must not count as completed.
             end, failure = End.FAILED, Failure(ErrorClass.INTERNAL, ascii(str(exc))[: limits.MESSAGE_CHARS], True)
@@ -138,19 +139,19 @@ def _outcome(node: NodeId, body: OutcomeBody, now: Instant) -> Outcome | Refusal
         end,
         failure,
         result,
-        _capped(body.metrics, limits.METRICS_BYTES),
+        _cap_size(body.metrics, limits.METRICS_BYTES),
         started_at,
-        _park(body) if end is End.RETURNED and body.again_ms > 0 else None,
+        _bounded_park(body) if end is End.RETURNED and body.again_ms > 0 else None,
         None if body.used is None else Amounts(body.used.pages, body.used.bytes),
         products,
     )
 
 
-def _park(body: OutcomeBody) -> ParkRequest:
+def _bounded_park(body: OutcomeBody) -> ParkRequest:
     """Return the parking of the task within bounds: a faulty node must not park a task for ever, or under a name that
     no host has."""
     cause, subject = _CAUSES.get(body.cause, ParkCause.LATER), body.subject[: limits.HOST_CHARS]
-    if cause is ParkCause.LATER or not subject or unstorable(subject):
+    if cause is ParkCause.LATER or not subject or storage_problem(subject):
         cause, subject = ParkCause.LATER, ""
     return ParkRequest(min(body.again_ms, limits.PARK_MS_MAX), cause, subject)
 
@@ -167,8 +168,8 @@ def started_before(now: Instant, ms_ago: int) -> Instant | None:
     return now - ms_ago if 0 <= ms_ago <= _LONGEST_MS else None
 
 
-def _capped(raw: msgspec.Raw, most: int) -> bytes | None:
+def _cap_size(raw: msgspec.Raw, max_bytes: int) -> bytes | None:
     value = bytes(raw)
     if value == b"null":
         return None
-    return value if len(value) <= most else _TOO_LARGE
+    return value if len(value) <= max_bytes else _TOO_LARGE

@@ -36,7 +36,7 @@ class AssignByHand:
         self._ids = id_factory
         self._configure = configure
 
-    async def assign(self, task: TaskId, node: NodeId) -> Refusal | None:
+    async def assign_task(self, task: TaskId, node: NodeId) -> Refusal | None:
         """Assign the task to the node; returns None when it was assigned. Raises NotFound for a node or a task that
         does not exist."""
         states = {state.node.id: state for state in await node_states(self._store, self._configure)}
@@ -51,10 +51,10 @@ class AssignByHand:
             return Refusal(Code.DOES_NOT_FIT, refusal_phrase(refusal))
         item = Assignment(task, row.lane, self._ids.one(), node, states[node].node.session)
         now = self._clock.now()
-        spent = (await exhausted_daily_quotas(self._store, [await self._store.load_project(lane.project)], now)).get(
-            lane.project
-        )
-        refuses = partial(_over_quota, lane.requirement, spent)
+        exhausted = (
+            await exhausted_daily_quotas(self._store, [await self._store.load_project(lane.project)], now)
+        ).get(lane.project)
+        refuses = partial(_quota_refusal, lane.requirement, exhausted)
         applied = await self._store.assign_by_hand(item, lane.project, refuses, now)
         if not applied.refused:
             await self._broker.ready_index.discard_tasks([(row.lane, task)])
@@ -62,8 +62,8 @@ class AssignByHand:
         return applied.refused.get(task)
 
 
-def _over_quota(
-    requirement: Requirement, spent: DailyQuotaViolation | None, project: Project, use: Use
+def _quota_refusal(
+    requirement: Requirement, exhausted: DailyQuotaViolation | None, project: Project, use: Use
 ) -> Refusal | None:
-    full = Allowance(project, use, spent).violation(requirement)
+    full = Allowance(project, use, exhausted).violation(requirement)
     return Refusal(Code.OVER_QUOTA, full.sentence) if full else None

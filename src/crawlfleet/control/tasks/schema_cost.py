@@ -44,7 +44,7 @@ class TooCostly(Exception):
 def schema_cost(schema: Mapping[str, Any]) -> int:
     """Return the highest number of evaluations at one value of the parameters. Raises TooCostly when that cannot be
     bounded."""
-    return _Analysis(schema).cost()
+    return _Analysis(schema).compute_cost()
 
 
 class _Analysis:
@@ -56,28 +56,28 @@ class _Analysis:
         self._below: dict[int, Counter[tuple[Slot, int]]] = {}
         self._open: set[int] = set()
 
-    def cost(self) -> int:
+    def compute_cost(self) -> int:
         """Return the highest number of evaluations at any depth."""
-        self._unfold(self._root)
+        self._unfold_schema(self._root)
         unread = [target for _, target in self._below[id(self._root)]]
         while unread:
             number = unread.pop()
             if number not in self._here:
-                self._unfold(self._schemas[number])
+                self._unfold_schema(self._schemas[number])
                 unread += [target for _, target in self._below[number]]
         applied = dict(self._here)
-        most = applied[id(self._root)]
+        highest = applied[id(self._root)]
         for _ in range(limits.JSON_DEPTH):
-            deeper = {number: self._deeper(number, applied) for number in applied}
-            most = max(most, deeper[id(self._root)])
+            deeper = {number: self._cost_below(number, applied) for number in applied}
+            highest = max(highest, deeper[id(self._root)])
             if max(deeper.values()) > COST_MOST:
                 raise TooCostly(_TOO_MUCH)
             if deeper == applied or not any(deeper.values()):
                 break
             applied = deeper
-        return most
+        return highest
 
-    def _unfold(self, schema: Mapping[str, Any]) -> None:
+    def _unfold_schema(self, schema: Mapping[str, Any]) -> None:
         """Compute what the schema evaluates at its own value, and which schemas it applies one level below."""
         number = id(schema)
         if number in self._here:
@@ -90,18 +90,18 @@ class _Analysis:
         # Keywords about the rest of a value evaluate what stands beside them once more.
         factor = 2 if "unevaluatedProperties" in schema or "unevaluatedItems" in schema else 1
         here = _own_cost(schema)
-        below = Counter((slot, self._enter_schema(sub)) for slot, sub in _children(schema))
-        for sub in self._in_place(schema):
-            self._count(1)
+        below = Counter((slot, self._enter_schema(sub)) for slot, sub in _child_schemas(schema))
+        for sub in self._in_place_schemas(schema):
+            self._count_steps(1)
             if not isinstance(sub, Mapping):
                 here += 1
                 continue
             self._enter_schema(sub)
-            self._unfold(sub)
+            self._unfold_schema(sub)
             here += factor * self._here[id(sub)]
             for key, times in self._below[id(sub)].items():
                 below[key] += factor * times
-            self._count(len(self._below[id(sub)]))
+            self._count_steps(len(self._below[id(sub)]))
             if here > COST_MOST:
                 raise TooCostly(_TOO_MUCH)
         self._open.discard(number)
@@ -109,7 +109,7 @@ class _Analysis:
         if here > COST_MOST:
             raise TooCostly(_TOO_MUCH)
 
-    def _deeper(self, number: int, applied: Mapping[int, int]) -> int:
+    def _cost_below(self, number: int, applied: Mapping[int, int]) -> int:
         """Return the cost at one value one level below: the value of a named property or item also has the schemas that
         apply to each."""
         each: Counter[str] = Counter()
@@ -119,11 +119,11 @@ class _Analysis:
                 each[kind] += times * applied[target]
             else:
                 named[kind, name] += times * applied[target]
-        self._count(1 + len(self._below[number]))
+        self._count_steps(1 + len(self._below[number]))
         most_named = {kind: max((n for slot, n in named.items() if slot[0] == kind), default=0) for kind in _KINDS}
         return max(each[kind] + most_named[kind] for kind in _KINDS)
 
-    def _in_place(self, schema: Mapping[str, Any]) -> Iterator[Any]:
+    def _in_place_schemas(self, schema: Mapping[str, Any]) -> Iterator[Any]:
         for keyword in _IN_PLACE_LISTS:
             if isinstance(listed := schema.get(keyword), list | tuple):
                 yield from listed
@@ -136,19 +136,19 @@ class _Analysis:
         if any(keyword in schema for keyword in _DYNAMIC):
             raise TooCostly(f"{' and '.join(_DYNAMIC)} are not taken: their targets depend on the value")
         if isinstance(reference := schema.get("$ref"), str):
-            yield self._target(reference)
+            yield self._resolve_reference(reference)
 
-    def _target(self, reference: str) -> Any:
+    def _resolve_reference(self, reference: str) -> Any:
         if reference != "#" and not reference.startswith("#/"):
             raise TooCostly(f"$ref {reference!r}: only paths within the schema are taken, such as #/$defs/name")
-        found: Any = self._root
+        target: Any = self._root
         for step in reference.split("/")[1:]:
-            key = _unescaped(step)
+            key = _unescape_step(step)
             try:
-                found = found[int(key)] if isinstance(found, list | tuple) else found[key]
+                target = target[int(key)] if isinstance(target, list | tuple) else target[key]
             except (KeyError, IndexError, ValueError, TypeError):
                 raise TooCostly(f"$ref {reference!r} leads nowhere") from None
-        return found
+        return target
 
     def _enter_schema(self, schema: Mapping[str, Any]) -> int:
         number = id(schema)
@@ -160,7 +160,7 @@ class _Analysis:
             self._schemas[number] = schema
         return number
 
-    def _count(self, steps: int) -> None:
+    def _count_steps(self, steps: int) -> None:
         self._steps += steps
         if self._steps > _STEPS_MOST:
             raise TooCostly(_TOO_MUCH)
@@ -180,7 +180,7 @@ def _own_cost(schema: Mapping[str, Any]) -> int:
     return cost + _PATTERN_COST * ("pattern" in schema) + _FORMAT_COST * ("format" in schema)
 
 
-def _children(schema: Mapping[str, Any]) -> Iterator[tuple[Slot, Mapping[str, Any]]]:
+def _child_schemas(schema: Mapping[str, Any]) -> Iterator[tuple[Slot, Mapping[str, Any]]]:
     """Yield the schemas that are applied one level below."""
     if isinstance(properties := schema.get("properties"), Mapping):
         yield from ((("property", str(name)), sub) for name, sub in properties.items() if isinstance(sub, Mapping))
@@ -196,5 +196,5 @@ def _children(schema: Mapping[str, Any]) -> Iterator[tuple[Slot, Mapping[str, An
                 yield from ((("item", index), sub) for index, sub in enumerate(subs) if isinstance(sub, Mapping))
 
 
-def _unescaped(step: str) -> str:
+def _unescape_step(step: str) -> str:
     return unquote(step).replace("~1", "/").replace("~0", "~")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
@@ -14,7 +14,8 @@ from crawlfleet.control.admin.projects import Projects
 from crawlfleet.control.support.batching import Batcher
 from crawlfleet.control.support.broker_hints import publish_ready
 from crawlfleet.control.tasks.admission import RETRY_AFTER_S, AdmissionControl, AdmissionTicket
-from crawlfleet.control.tasks.task_content import host_in
+from crawlfleet.control.tasks.lane_cache import LaneCache
+from crawlfleet.control.tasks.task_content import first_parameter_host
 from crawlfleet.control.tasks.task_types import KnownTypes
 from crawlfleet.errors import InvalidInput, OverLimit
 from crawlfleet.model import ids, instants, limits
@@ -22,23 +23,17 @@ from crawlfleet.model.evidence import Subject
 from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster
-from crawlfleet.model.queue import Lane, LaneId
 from crawlfleet.model.refusal import Code, Refusal
-from crawlfleet.model.requirement import Requirement, bucketed, canonical_capabilities, canonical_resources
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.event_store import EvidenceStore
-from crawlfleet.ports.maintenance_store import LANE_FRESH_S
 from crawlfleet.ports.task_store import Accepted, Claim, NewGroup, NewTask, Submission, SubmissionAnswer, TaskStore
 from crawlfleet.scheduling.placement.evidence_subjects import HostClasses, strategy_subjects
 from crawlfleet.scheduling.placement.strategies import BY_SUBJECT
-from crawlfleet.wire.schema_errors import shortened
-from crawlfleet.wire.tasks import RETRY_UNSAID, RetryBody, RetryWanted, SpecBody, TaskBody, unstorable
+from crawlfleet.wire.schema_errors import shorten_text
+from crawlfleet.wire.tasks import RETRY_UNSET, RetryBody, RetryWanted, SpecBody, TaskBody, storage_problem
 
-_GATHER_MOST = 4_000
-_LANES_KEPT = 10_000
-_LANES_KEPT_S = LANE_FRESH_S / 3
-"""Age in seconds after which lanes count as new, so that the store makes sure of their rows long before it has to."""
+_MAX_BATCH = 4_000
 _TYPES_FRESH_S = 5.0
 _LOOK_FOR_TYPE_S = 1.0
 """Minimum time in seconds between two reads of the store for a type that this master does not know."""
@@ -49,7 +44,7 @@ _KEPT_RETRY = RetryBody()
 _SPEC_FIELDS = tuple(field for field in SpecBody.__struct_fields__ if field != "retry")
 
 
-class _Usual(NamedTuple):
+class _TaskDefaults(NamedTuple):
     """Defaults, from the configuration of their cluster, for tasks that do not set these values."""
 
     timeout_s: int
@@ -84,21 +79,19 @@ class Submit:
         self._waiting = waiting
         self._configure = configure
         self._projects = projects
-        self._usual: dict[str | None, _Usual] = {}
+        self._defaults: dict[str | None, _TaskDefaults] = {}
         self._clusters: frozenset[str] = frozenset()
-        self._usual_of = -1
+        self._defaults_read = -1
         """Number of the reading of the configuration that the defaults were made from."""
-        self._lanes: dict[Hashable, Lane] = {}
-        self._new_lanes: dict[LaneId, Lane] = {}
-        self._lanes_since = clock.monotonic()
+        self._lanes = LaneCache(store=store, clock=clock)
         self._hosts = HostClasses()
         self._has_subjects = self._is_learning = False
         # Weighed by tasks, not by callers: one transaction must not be so long that leases wait behind it.
-        self._gatherer: Batcher[Submission, SubmissionAnswer] = Batcher(
-            self._flush, max_weight=_GATHER_MOST, weigh=lambda submission: len(submission.items)
+        self._batcher: Batcher[Submission, SubmissionAnswer] = Batcher(
+            self._flush_submissions, max_weight=_MAX_BATCH, weigh=lambda submission: len(submission.items)
         )
 
-    async def submit(
+    async def submit_tasks(
         self,
         bodies: Sequence[TaskBody | Refusal],
         *,
@@ -118,15 +111,15 @@ class Submit:
         if not (0 if group is not None else 1) <= len(bodies) <= limits.BATCH_TASKS:
             raise InvalidInput(f"a batch has 1 to {limits.BATCH_TASKS} tasks", field="tasks")
         now = self._clock.now()
-        items = await self._new_tasks(bodies, self._ids.take(len(bodies)), now)
+        items = await self._make_new_tasks(bodies, self._ids.take(len(bodies)), now)
         if is_atomic and any(isinstance(item, Refusal) for item in items):
             spared = Refusal(Code.BATCH_REFUSED, "another task of this batch was refused")
             return SubmissionAnswer([item if isinstance(item, Refusal) else spared for item in items])
         if group is not None:
             items = [item._replace(group=group.id) if isinstance(item, NewTask) else item for item in items]
-        claim = _claim(bodies, is_atomic, scope, key, now, group) if key is not None else None
+        claim = _make_claim(bodies, is_atomic, scope, key, now, group) if key is not None else None
         try:
-            room = await self._waiting.admit(items)
+            ticket = await self._waiting.admit_tasks(items)
         except OverLimit:
             # The tasks of a repeated call may be among those that wait: then it only needs the answer that was lost.
             answer = None if claim is None else await self._store.stored_answer(claim, len(items), now)
@@ -135,29 +128,31 @@ class Submit:
             return answer
         is_stored = False
         try:
-            if self._new_lanes:
-                await self._ensure_lanes()
+            if self._lanes.has_new:
+                await self._lanes.store_new()
             if self._has_subjects and not self._is_learning:
                 # Before the first of them is stored: from then on evidence is collected of how such tasks end.
                 await self._store.want_evidence()
                 self._is_learning = True
-            submission = Submission(items, is_atomic, claim, group=group, limited=await self.limited(items))
-            (answer,) = await self._gatherer.put([submission])
+            submission = Submission(
+                items, is_atomic, claim, group=group, limited=await self.find_limited_projects(items)
+            )
+            (answer,) = await self._batcher.put_items([submission])
             is_stored = not answer.is_replay and any(isinstance(item, Accepted) for item in answer.items)
         finally:
-            self._waiting.settle_ticket(room, is_stored=is_stored)
+            self._waiting.settle_ticket(ticket, is_stored=is_stored)
         if answer.over_quota is not None:
             again_s = RETRY_AFTER_S if answer.renews_at is None else (answer.renews_at - now) / 1000
             raise OverLimit(answer.over_quota, retry_after_s=again_s)
         return answer
 
-    async def limited(self, items: Sequence[NewTask | Refusal]) -> Collection[str]:
+    async def find_limited_projects(self, items: Sequence[NewTask | Refusal]) -> Collection[str]:
         """Return the projects of these tasks that may refuse them: the store counts the waiting tasks when it adds
         them."""
         limited = await self._projects.load_limited_projects()
         return limited and limited.intersection(item.project for item in items if isinstance(item, NewTask))
 
-    async def prepared(
+    async def prepare_tasks(
         self, bodies: Sequence[TaskBody | Refusal], numbers: Sequence[int], templates: Collection[int] = ()
     ) -> list[NewTask | Refusal]:
         """Prepare tasks that the caller stores: checked like all others, under these ids, their lanes known to the
@@ -165,50 +160,52 @@ class Submit:
 
         The parameters of `templates` have references in them, which are filled later.
         """
-        items = await self._new_tasks(bodies, numbers, self._clock.now(), templates)
-        if self._new_lanes:
-            await self._ensure_lanes()
+        items = await self._make_new_tasks(bodies, numbers, self._clock.now(), templates)
+        if self._lanes.has_new:
+            await self._lanes.store_new()
         return items
 
     @asynccontextmanager
-    async def room_for(self, items: Sequence[NewTask | Refusal]) -> AsyncIterator[None]:
+    async def hold_admission(self, items: Sequence[NewTask | Refusal]) -> AsyncIterator[None]:
         """Hold an admission ticket for tasks that are stored inside the context. Raises OverLimit when too many tasks
         wait already."""
-        room = await self._waiting.admit(items)
+        ticket = await self._waiting.admit_tasks(items)
         is_stored = False
         try:
             yield
             is_stored = True
         finally:
-            self._waiting.settle_ticket(room, is_stored=is_stored)
+            self._waiting.settle_ticket(ticket, is_stored=is_stored)
 
-    async def checked(self, body: TaskBody) -> TaskBody | Refusal:
+    async def check_task(self, body: TaskBody) -> TaskBody | Refusal:
         """Return the same body if it could be submitted now; its lane is known from then on."""
-        (item,) = await self.prepared([body], self._ids.take(1))
+        (item,) = await self.prepare_tasks([body], self._ids.take(1))
         return item if isinstance(item, Refusal) else body
 
     @asynccontextmanager
-    async def with_room(self, bodies: Sequence[TaskBody | Refusal]) -> AsyncIterator[list[NewTask | Refusal]]:
+    async def prepare_admitted(self, bodies: Sequence[TaskBody | Refusal]) -> AsyncIterator[list[NewTask | Refusal]]:
         """Yield tasks that the caller stores beside rows of its own: checked like all others, with known lanes, and
         admitted until the context is left. Tasks that admission control does not admit are refused."""
-        items = await self.prepared(bodies, self._ids.take(len(bodies)))
-        rooms: list[AdmissionTicket] = []
+        items = await self.prepare_tasks(bodies, self._ids.take(len(bodies)))
+        tickets: list[AdmissionTicket] = []
         is_stored = False
         try:
             for project in {item.project for item in items if isinstance(item, NewTask)}:
-                own = [at for at, item in enumerate(items) if isinstance(item, NewTask) and item.project == project]
+                own = [
+                    index for index, item in enumerate(items) if isinstance(item, NewTask) and item.project == project
+                ]
                 try:
-                    rooms.append(await self._waiting.admit([items[at] for at in own]))
+                    tickets.append(await self._waiting.admit_tasks([items[index] for index in own]))
                 except OverLimit as exc:
-                    for at in own:
-                        items[at] = Refusal(Code.OVER_LIMIT, str(exc))
+                    for index in own:
+                        items[index] = Refusal(Code.OVER_LIMIT, str(exc))
             yield items
             is_stored = True
         finally:
-            for room in rooms:
-                self._waiting.settle_ticket(room, is_stored=is_stored)
+            for ticket in tickets:
+                self._waiting.settle_ticket(ticket, is_stored=is_stored)
 
-    async def _new_tasks(
+    async def _make_new_tasks(
         self,
         bodies: Sequence[TaskBody | Refusal],
         numbers: Sequence[int],
@@ -219,58 +216,57 @@ class Submit:
             await self._known_types.refresh(_TYPES_FRESH_S)
         if not self._configure.is_fresh():
             await self._configure.refresh()
-        if self._usual_of != self._configure.reads:
-            self._usual, self._usual_of = {}, self._configure.reads
+        if self._defaults_read != self._configure.reads:
+            self._defaults, self._defaults_read = {}, self._configure.reads
             self._clusters = frozenset()
         named = {body.cluster for body in bodies if isinstance(body, TaskBody) and body.cluster is not None}
         if not named <= self._clusters:
             self._clusters = frozenset(cluster.name for cluster in await self._store.list_clusters())
-        if (at := self._clock.monotonic()) - self._lanes_since >= _LANES_KEPT_S:
-            self._lanes, self._lanes_since = {}, at
+        self._lanes.expire()
         misses = self._types.misses
-        items = self._made(bodies, numbers, now, templates)
+        items = self._convert_bodies(bodies, numbers, now, templates)
         # A node may have just registered the type with another master.
         if self._types.misses != misses and await self._known_types.refresh(_LOOK_FOR_TYPE_S):
-            items = self._made(bodies, numbers, now, templates)
+            items = self._convert_bodies(bodies, numbers, now, templates)
         return items
 
-    def _made(
+    def _convert_bodies(
         self, bodies: Sequence[TaskBody | Refusal], numbers: Sequence[int], now: Instant, templates: Collection[int]
     ) -> list[NewTask | Refusal]:
         return [
-            body if isinstance(body, Refusal) else self._new_task(body, task, now, is_template=task in templates)
+            body if isinstance(body, Refusal) else self._convert_body(body, task, now, is_template=task in templates)
             for body, task in zip(bodies, numbers, strict=True)
         ]
 
-    async def _flush(self, submissions: list[Submission]) -> Sequence[SubmissionAnswer]:
+    async def _flush_submissions(self, submissions: list[Submission]) -> Sequence[SubmissionAnswer]:
         added = await self._store.add_tasks(submissions, self._clock.now())
         await publish_ready(self._broker, added.ready)
         return added.answers
 
-    def _new_task(self, body: TaskBody, task: int, now: Instant, *, is_template: bool = False) -> NewTask | Refusal:
+    def _convert_body(self, body: TaskBody, task: int, now: Instant, *, is_template: bool = False) -> NewTask | Refusal:
         parameters = bytes(body.parameters)
-        if refusal := self._types.refusal(body.task_type, parameters, is_template=is_template):
+        if refusal := self._types.find_refusal(body.task_type, parameters, is_template=is_template):
             return refusal
-        if refusal := self._unknown_names(body):
+        if refusal := self._refuse_unknown_names(body):
             return refusal
         due_at: Instant | None = None
         parents: tuple[int, ...] = ()
         group: int | None = None
         try:
             if body.run_at is not None:
-                due_at = _run_at(body.run_at)
+                due_at = _parse_run_at(body.run_at)
             if body.depends_on:
-                parents = _parents(body.depends_on)
+                parents = _parse_parents(body.depends_on)
             if body.group_id is not None:
                 group = ids.parse(body.group_id, "group", field="group_id")
         except InvalidInput as exc:
             return Refusal(Code.INVALID_INPUT, exc.detail, exc.field)
-        usual = self._usual.get(body.cluster) or self._usual_in(body.cluster)
-        strategy = body.schedule_strategy or usual.strategy
-        subjects = self._subjects(body, strategy) if strategy in BY_SUBJECT else ()
+        defaults = self._defaults.get(body.cluster) or self._load_defaults(body.cluster)
+        strategy = body.schedule_strategy or defaults.strategy
+        subjects = self._find_subjects(body, strategy) if strategy in BY_SUBJECT else ()
         if subjects or body.content_features:
             self._has_subjects = True
-        asks = bool(
+        has_requirement = bool(
             body.min_resources
             or body.capabilities
             or body.cluster
@@ -282,9 +278,9 @@ class Submit:
             or subjects
             or body.categories
         )
-        lane = self._lane(body, asks, subjects)
-        timeout_s = usual.timeout_s if body.timeout_s is _UNSET else body.timeout_s
-        retry = usual.retry if body.retry is RETRY_UNSAID else _retry(body.retry, usual)
+        lane = self._lanes.find_lane(body, subjects, has_requirement=has_requirement)
+        timeout_s = defaults.timeout_s if body.timeout_s is _UNSET else body.timeout_s
+        retry = defaults.retry if body.retry is RETRY_UNSET else _merge_retry(body.retry, defaults)
         return NewTask(
             task,
             lane.project,
@@ -292,7 +288,7 @@ class Submit:
             body.name,
             now,
             parameters,
-            _spec(body, asks, retry),
+            _encode_spec(body, has_requirement, retry),
             lane.id,
             body.priority,
             timeout_s,
@@ -301,114 +297,65 @@ class Submit:
             group,
         )
 
-    def _unknown_names(self, body: TaskBody) -> Refusal | None:
+    def _refuse_unknown_names(self, body: TaskBody) -> Refusal | None:
         """Refuse unknown names: a misspelt strategy would be ignored, and a misspelt cluster waited for in vain."""
         strategy, cluster = body.schedule_strategy, body.cluster
         if strategy is not None and strategy not in self._configure.strategy_names:
-            known = ", ".join(sorted(self._configure.strategy_names))
-            return Refusal(Code.INVALID_INPUT, f"no strategy of this name; there are {known}", "schedule_strategy")
+            names = ", ".join(sorted(self._configure.strategy_names))
+            return Refusal(Code.INVALID_INPUT, f"no strategy of this name; there are {names}", "schedule_strategy")
         if cluster is not None and cluster not in self._clusters:
-            known = ", ".join(sorted(self._clusters)[: limits.LABELS])
-            return Refusal(Code.INVALID_INPUT, f"no cluster of this name; there are {known}", "cluster")
+            names = ", ".join(sorted(self._clusters)[: limits.LABELS])
+            return Refusal(Code.INVALID_INPUT, f"no cluster of this name; there are {names}", "cluster")
         return None
 
-    def _usual_in(self, cluster: str | None) -> _Usual:
+    def _load_defaults(self, cluster: str | None) -> _TaskDefaults:
         """Return the defaults of a cluster; a task that names no cluster has those of the default one."""
         settings = self._configure.cached_config(cluster or DEFAULT_CLUSTER).settings
-        usual = _Usual(
+        defaults = _TaskDefaults(
             settings.task_timeout_s, settings.max_retries, RetryBody(settings.max_retries), settings.strategy
         )
-        self._usual[cluster] = usual
-        return usual
+        self._defaults[cluster] = defaults
+        return defaults
 
-    def _subjects(self, body: TaskBody, strategy: str) -> tuple[Subject, ...]:
-        return strategy_subjects(strategy, body.content_features, host_in(bytes(body.parameters)), self._hosts)
-
-    def _lane(self, body: TaskBody, asks: bool, subjects: tuple[Subject, ...]) -> Lane:
-        # Nearly all tasks have no special requirements, and find their lane by four words.
-        key: Hashable = (body.queue, body.project_id, body.priority, body.task_type)
-        if asks:
-            key = (
-                key,
-                body.cluster,
-                body.node_type,
-                body.schedule_strategy,
-                body.target_region,
-                body.require_region,
-                _frozen(body.min_resources),
-                _frozen(body.capabilities),
-                subjects,
-                body.preemptible,
-                tuple(body.categories),
-            )
-        lane = self._lanes.get(key)
-        if lane is None:
-            requirement = Requirement(
-                body.task_type,
-                body.cluster,
-                body.node_type,
-                body.schedule_strategy,
-                body.target_region,
-                body.require_region,
-                canonical_capabilities(body.capabilities),
-                bucketed(canonical_resources(body.min_resources)),
-                subjects,
-                body.preemptible,
-                tuple(sorted(set(body.categories))),
-            )
-            lane = Lane.of(body.queue, body.project_id or "", body.priority, requirement)
-            if len(self._lanes) >= _LANES_KEPT:
-                self._lanes.clear()
-            self._lanes[key] = lane
-            self._new_lanes[lane.id] = lane
-        return lane
-
-    async def _ensure_lanes(self) -> None:
-        # The lanes stay new until the store has them: a submission that comes meanwhile must not store tasks before
-        # their rows.
-        lanes = list(self._new_lanes.values())
-        await self._store.ensure_lanes(lanes)
-        for lane in lanes:
-            self._new_lanes.pop(lane.id, None)
+    def _find_subjects(self, body: TaskBody, strategy: str) -> tuple[Subject, ...]:
+        return strategy_subjects(
+            strategy, body.content_features, first_parameter_host(bytes(body.parameters)), self._hosts
+        )
 
 
-def _run_at(text: str) -> Instant:
+def _parse_run_at(text: str) -> Instant:
     try:
         return instants.from_text(text)
     except (ValueError, OverflowError) as exc:
-        raise InvalidInput(shortened(str(exc)), field="run_at") from exc
+        raise InvalidInput(shorten_text(str(exc)), field="run_at") from exc
 
 
-def _parents(texts: Sequence[str]) -> tuple[int, ...]:
-    return tuple(ids.parse(text, "task", field=f"depends_on[{at}]") for at, text in enumerate(texts))
+def _parse_parents(texts: Sequence[str]) -> tuple[int, ...]:
+    return tuple(ids.parse(text, "task", field=f"depends_on[{index}]") for index, text in enumerate(texts))
 
 
-def _retry(said: RetryWanted, usual: _Usual) -> RetryBody:
-    most = usual.max_retries if said.max_retries is _UNSET else said.max_retries
-    return RetryBody(most, said.base_delay_s, said.max_delay_s)
+def _merge_retry(wanted: RetryWanted, defaults: _TaskDefaults) -> RetryBody:
+    max_retries = defaults.max_retries if wanted.max_retries is _UNSET else wanted.max_retries
+    return RetryBody(max_retries, wanted.base_delay_s, wanted.max_delay_s)
 
 
-def _spec(body: TaskBody, asks: bool, retry: RetryBody) -> bytes | None:
-    says_more = body.depends_on or body.content_features or body.run_at or retry != _KEPT_RETRY
-    if not asks and not says_more:
+def _encode_spec(body: TaskBody, has_requirement: bool, retry: RetryBody) -> bytes | None:
+    has_more = body.depends_on or body.content_features or body.run_at or retry != _KEPT_RETRY
+    if not has_requirement and not has_more:
         return None
     return _encode(SpecBody(**{field: getattr(body, field) for field in _SPEC_FIELDS}, retry=retry))
 
 
-def _frozen(asked: Mapping[str, object]) -> Hashable:
-    return tuple(sorted((name, tuple(value) if isinstance(value, list) else value) for name, value in asked.items()))
-
-
-def _claim(
+def _make_claim(
     bodies: Sequence[TaskBody | Refusal], is_atomic: bool, scope: str, key: str, now: Instant, group: NewGroup | None
 ) -> Claim:
-    if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARS or unstorable(key):
+    if not 0 < len(key) <= limits.IDEMPOTENCY_KEY_CHARS or storage_problem(key):
         raise InvalidInput(f"1 to {limits.IDEMPOTENCY_KEY_CHARS} characters, no NUL", field="Idempotency-Key")
-    said = blake2b(digest_size=16)
-    said.update(b"atomic" if is_atomic else b"each")
+    digest = blake2b(digest_size=16)
+    digest.update(b"atomic" if is_atomic else b"each")
     if group is not None:
         # The id is a different one each time.
-        said.update(_encode(("group", *group[1:])))
+        digest.update(_encode(("group", *group[1:])))
     for body in bodies:
-        said.update(_encode(body) if isinstance(body, TaskBody) else repr(body).encode())
-    return Claim(scope, key, said.digest(), now + limits.IDEMPOTENCY_KEEP_MS)
+        digest.update(_encode(body) if isinstance(body, TaskBody) else repr(body).encode())
+    return Claim(scope, key, digest.digest(), now + limits.IDEMPOTENCY_KEEP_MS)

@@ -23,14 +23,14 @@ _addresses = msgspec.json.Decoder(_Addresses)
 _features = msgspec.json.Decoder(_Features)
 
 
-def host_in(parameters: bytes) -> str | None:
+def first_parameter_host(parameters: bytes) -> str | None:
     """Return the host of the first URL in a task's parameters, whatever its type calls them."""
     try:
-        found = _addresses.decode(parameters)
+        addresses = _addresses.decode(parameters)
     except msgspec.MsgspecError:
         return None
-    return first_host(found.start_urls, found.urls, found.url)
+    return first_host(addresses.start_urls, addresses.urls, addresses.url)
 
 
-def features_in(spec: bytes) -> dict[str, Any]:
+def content_features(spec: bytes) -> dict[str, Any]:
     return _features.decode(spec).content_features

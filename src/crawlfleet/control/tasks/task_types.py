@@ -27,8 +27,8 @@ from crawlfleet.ports.admin_store import MASTERS, ConfigStore, TypeIgnored, Type
 from crawlfleet.ports.clock import Clock
 from crawlfleet.scheduling.flows.flow_graph import expressions_in, is_reference
 from crawlfleet.wire.field_messages import unknown_name
-from crawlfleet.wire.schema_errors import complaint, shortened
-from crawlfleet.wire.tasks import unstorable
+from crawlfleet.wire.schema_errors import describe_error, shorten_text
+from crawlfleet.wire.tasks import storage_problem
 
 ANYTHING: Mapping[str, Any] = {"type": "object"}
 SCHEMA_BYTES = 64 << 10
@@ -73,24 +73,24 @@ class TaskTypes:
         """Create the table of types; `schemas` are the built-in ones of this `release`."""
         self.release = release
         self._checks = checks or {}
-        self._known: dict[str, _CompiledType] = {}
+        self._compiled: dict[str, _CompiledType] = {}
         self._versions: dict[str, int] = {}
         self.built_in: dict[str, bytes] = {name: _encode(schema) for name, schema in (schemas or {}).items()}
         """The schemas this master was built with: no node changes them."""
         self.misses = 0
         """Number of requests for an unknown type."""
         for task_type, schema in (schemas or {}).items():
-            self.learn(task_type, schema)
+            self.add_type(task_type, schema)
 
-    def learn(self, task_type: str, schema: Mapping[str, Any]) -> None:
+    def add_type(self, task_type: str, schema: Mapping[str, Any]) -> None:
         """Add a type, or replace its schema by a newer one."""
-        self._known[task_type] = _compile(task_type, schema)
+        self._compiled[task_type] = _compile_type(task_type, schema)
 
-    def take(self, records: Iterable[TypeRecord]) -> None:
+    def learn_records(self, records: Iterable[TypeRecord]) -> None:
         """Learn the types that are newer in the store than those read from it before."""
-        self.adopt(compile_records(self.newer(records)))
+        self.learn_compiled(compile_records(self.newer_records(records)))
 
-    def newer(self, records: Iterable[TypeRecord]) -> list[TypeRecord]:
+    def newer_records(self, records: Iterable[TypeRecord]) -> list[TypeRecord]:
         """Return the records that are newer in the store than those read from it before. For a built-in type only a
         later release is newer: what an earlier release or a node wrote there changes nothing here."""
         return [
@@ -100,48 +100,48 @@ class TaskTypes:
             and (record.name not in self.built_in or (record.owner == MASTERS and record.revision > self.release))
         ]
 
-    def adopt(self, compiled_types: Iterable[tuple[TypeRecord, _CompiledType | None]]) -> None:
+    def learn_compiled(self, compiled_types: Iterable[tuple[TypeRecord, _CompiledType | None]]) -> None:
         """Learn the types of the store. For a schema that cannot be used, the previous one stays; a type that has none
         accepts any parameters."""
-        for record, one in compiled_types:
+        for record, compiled_type in compiled_types:
             self._versions[record.name] = record.version
-            if one is not None:
-                self._known[record.name] = one
-            elif record.name not in self._known:
-                self._known[record.name] = _CompiledType(record.schema, None, 0)
+            if compiled_type is not None:
+                self._compiled[record.name] = compiled_type
+            elif record.name not in self._compiled:
+                self._compiled[record.name] = _CompiledType(record.schema, None, 0)
 
     def __contains__(self, task_type: str) -> bool:
-        return task_type in self._known
+        return task_type in self._compiled
 
-    def names(self) -> list[str]:
-        return sorted(self._known)
+    def list_names(self) -> list[str]:
+        return sorted(self._compiled)
 
-    def refusal(self, task_type: str, parameters: bytes, *, is_template: bool = False) -> Refusal | None:
+    def find_refusal(self, task_type: str, parameters: bytes, *, is_template: bool = False) -> Refusal | None:
         """Return why the parameters are refused, or None. For a template only errors count that remain whatever its
         references are filled with."""
         try:
-            known = self._known[task_type]
+            compiled = self._compiled[task_type]
         except KeyError:
             self.misses += 1
-            names = self.names() or ["none"]
+            names = self.list_names() or ["none"]
             detail = unknown_name(task_type, names, shown=f"no task type {task_type!r}")
-            return Refusal(Code.UNKNOWN_TYPE, shortened(detail), "task_type")
-        if known.validator is None:
+            return Refusal(Code.UNKNOWN_TYPE, shorten_text(detail), "task_type")
+        if compiled.validator is None:
             return None
-        work = known.cost * len(parameters)
+        work = compiled.cost * len(parameters)
         if work > WORK_MOST:
-            most = WORK_MOST // known.cost
-            detail = f"{len(parameters)} bytes; {most} are taken of a type whose schema takes as long to check"
+            max_bytes = WORK_MOST // compiled.cost
+            detail = f"{len(parameters)} bytes; {max_bytes} are taken of a type whose schema takes as long to check"
             return Refusal(Code.TOO_LARGE, detail, "parameters")
         value = msgspec.json.decode(parameters)
-        found = _errors(known.validator, value, is_detailed=work <= _DETAILED_WORK)
-        errors = (error for error in found if not (is_template and _may_be_filled(value, error)))
-        if wrong := [complaint(known.schema, error) for error in islice(errors, ERRORS_MOST)]:
-            return _of_problems(wrong)
+        all_errors = _find_errors(compiled.validator, value, is_detailed=work <= _DETAILED_WORK)
+        errors = (error for error in all_errors if not (is_template and _may_be_filled(value, error)))
+        if wrong := [describe_error(compiled.schema, error) for error in islice(errors, ERRORS_MOST)]:
+            return _merge_problems(wrong)
         check = self._checks.get(task_type)
         if check is None or (is_template and any(expressions_in(value, ""))):
             return None
-        return _of_problems([(f".{path}", detail) for path, detail in check(value)])
+        return _merge_problems([(f".{path}", detail) for path, detail in check(value)])
 
 
 class _CompiledType(NamedTuple):
@@ -156,20 +156,20 @@ def compile_records(records: Iterable[TypeRecord]) -> list[tuple[TypeRecord, _Co
     bounds, or from another version."""
     compiled_types: list[tuple[TypeRecord, _CompiledType | None]] = []
     for record in records:
-        one = None
+        compiled_type = None
         try:
-            one = _compile(record.name, record.schema)
+            compiled_type = _compile_type(record.name, record.schema)
         except InvalidInput as exc:
             log.warning("schema_not_used", task_type=record.name, version=record.version, error=str(exc))
-        compiled_types.append((record, one))
+        compiled_types.append((record, compiled_type))
     return compiled_types
 
 
-def _compile(task_type: str, schema: Mapping[str, Any]) -> _CompiledType:
-    return _CompiledType(schema, compiled(task_type, schema), _bounded_cost(task_type, schema, "schema"))
+def _compile_type(task_type: str, schema: Mapping[str, Any]) -> _CompiledType:
+    return _CompiledType(schema, compile_schema(task_type, schema), _bounded_cost(task_type, schema, "schema"))
 
 
-def _errors(
+def _find_errors(
     validator: jsonschema_rs.Validator, value: Any, *, is_detailed: bool
 ) -> Iterable[jsonschema_rs.ValidationError]:
     # The validator makes all errors at once, however few are needed: 500,000 took nine seconds.
@@ -184,17 +184,20 @@ def _errors(
     return ()
 
 
-def _of_problems(problems: list[tuple[str, str]]) -> Refusal | None:
+def _merge_problems(problems: list[tuple[str, str]]) -> Refusal | None:
     """Return one refusal for all errors: the first with its field, and the others in the same message, so that the user
     can correct them together."""
     if not problems:
         return None
     (path, detail), *others = problems
-    also = "".join(f"; {other.removeprefix('.') or 'parameters'}: {shortened(said)}" for other, said in others[:_ALSO])
+    also = "".join(
+        f"; {other_path.removeprefix('.') or 'parameters'}: {shorten_text(other_detail)}"
+        for other_path, other_detail in others[:_ALSO]
+    )
     more = f"; and {len(others) - _ALSO} more" if len(others) > _ALSO else ""
     if len(problems) == ERRORS_MOST:
         more += ", at least"
-    return Refusal(Code.INVALID_INPUT, f"{shortened(detail)}{also}{more}", shortened(f"parameters{path}"))
+    return Refusal(Code.INVALID_INPUT, f"{shorten_text(detail)}{also}{more}", shorten_text(f"parameters{path}"))
 
 
 def _may_be_filled(value: Any, error: jsonschema_rs.ValidationError) -> bool:
@@ -215,19 +218,19 @@ class KnownTypes:
         self.types = types
         self._store = store
         self._clock = clock
-        self._look = SingleFlight(self._take, "task types")
+        self._refresh_once = SingleFlight(self._read_types, "task types")
         self._looked_at: float | None = None
 
-    async def seed(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
+    async def seed_types(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
         """Write the schemas that this master was built with into the store, then learn the types of the store."""
         await self._store.put_built_in_types(schemas, self.types.release, self._clock.now())
-        await self._take()
+        await self._read_types()
 
     async def refresh(self, max_age_s: float) -> bool:
         """Read the store, unless that was done less than `max_age_s` ago; returns whether it was read."""
         if self.is_fresh(max_age_s):
             return False
-        await self._look()
+        await self._refresh_once()
         return True
 
     def is_fresh(self, max_age_s: float) -> bool:
@@ -238,13 +241,13 @@ class KnownTypes:
         release."""
         return {name: schema for name, schema in schemas.items() if name not in self.types.built_in}
 
-    async def put(self, schemas: Mapping[str, Mapping[str, Any]], node: NodeId) -> dict[str, TypeIgnored]:
+    async def put_types(self, schemas: Mapping[str, Mapping[str, Any]], node: NodeId) -> dict[str, TypeIgnored]:
         """Store the checked schemas of a node, as far as they are its own. Returns those that are not used."""
         ignored = await self._store.put_task_types(self.own_types(schemas), node, self._clock.now())
         for name, body in self.types.built_in.items():
             if name in schemas and _encode(schemas[name]) != body:
                 ignored[name] = TypeIgnored.BUILT_IN
-        await self._take()
+        await self._read_types()
         if ignored:
             log.warning("schemas_ignored", node=node_text(node), **{name: str(why) for name, why in ignored.items()})
         return ignored
@@ -255,19 +258,19 @@ class KnownTypes:
         unknown = [name for name in names if name not in self.types]
         if unknown:
             await self._store.put_type_names(unknown, self._clock.now())
-            await self._take()
+            await self._read_types()
 
-    async def _take(self) -> None:
-        at = self._clock.monotonic()
-        newer = self.types.newer(await self._store.task_types())
+    async def _read_types(self) -> None:
+        now_mono = self._clock.monotonic()
+        newer = self.types.newer_records(await self._store.task_types())
         if sum(len(_encode(record.schema)) for record in newer) > _INLINE_BYTES:
-            self.types.adopt(await asyncio.to_thread(compile_records, newer))
+            self.types.learn_compiled(await asyncio.to_thread(compile_records, newer))
         else:
-            self.types.take(newer)
-        self._looked_at = at
+            self.types.learn_records(newer)
+        self._looked_at = now_mono
 
 
-def compiled(task_type: str, schema: Mapping[str, Any], field: str = "schema") -> jsonschema_rs.Validator | None:
+def compile_schema(task_type: str, schema: Mapping[str, Any], field: str = "schema") -> jsonschema_rs.Validator | None:
     """Return the compiled validator; None for a schema without requirements, as every body is an object already."""
     try:
         if dict(schema) in ({}, ANYTHING):
@@ -275,8 +278,8 @@ def compiled(task_type: str, schema: Mapping[str, Any], field: str = "schema") -
         # Offline: a schema that refers to an address must not make a master fetch it.
         return jsonschema_rs.validator_for(dict(schema), offline=True, pattern_options=_PATTERNS)
     except (jsonschema_rs.ValidationError, ValueError) as exc:
-        said = shortened(str(exc).partition("\n")[0])
-        raise InvalidInput(f"the schema of {task_type} is not valid: {said}", field=field) from exc
+        complaint_line = shorten_text(str(exc).partition("\n")[0])
+        raise InvalidInput(f"the schema of {task_type} is not valid: {complaint_line}", field=field) from exc
 
 
 def check_types(schemas: Mapping[str, Mapping[str, Any]]) -> None:
@@ -297,24 +300,24 @@ def check_types(schemas: Mapping[str, Mapping[str, Any]]) -> None:
         if size > SCHEMA_BYTES:
             raise InvalidInput(f"{size} bytes; at most {SCHEMA_BYTES} are taken", field=field)
         _bounded_cost(name, schema, field)
-        compiled(name, schema, field)
+        compile_schema(name, schema, field)
 
 
 def _bounded_cost(task_type: str, schema: Mapping[str, Any], field: str) -> int:
     """Return the cost of a schema. Raises InvalidInput for a schema with which one small value could block a master."""
     try:
-        return _cost(_encode(schema))
+        return _cached_cost(_encode(schema))
     except TooCostly as exc:
         raise InvalidInput(f"the schema of {task_type} cannot be used: {exc}", field=field) from exc
 
 
 @lru_cache(maxsize=512)
-def _cost(encoded: bytes) -> int:
+def _cached_cost(encoded: bytes) -> int:
     return schema_cost(msgspec.json.decode(encoded))
 
 
 def check_name(task_type: str) -> None:
-    if not 0 < len(task_type) <= limits.LABEL_CHARS or unstorable(task_type):
+    if not 0 < len(task_type) <= limits.LABEL_CHARS or storage_problem(task_type):
         detail = f"the name of a type has 1 to {limits.LABEL_CHARS} characters, no NUL"
         raise InvalidInput(detail, field="task_types")
 
@@ -322,13 +325,13 @@ def check_name(task_type: str) -> None:
 def _is_too_deep(value: Any) -> bool:
     level = [value]
     for _ in range(limits.JSON_DEPTH):
-        level = [inner for outer in level for inner in _inside(outer)]
+        level = [inner for outer in level for inner in _inner_values(outer)]
         if not level:
             return False
     return True
 
 
-def _inside(value: Any) -> Iterable[Any]:
+def _inner_values(value: Any) -> Iterable[Any]:
     if isinstance(value, Mapping):
         return value.values()
     return value if isinstance(value, list | tuple) else ()

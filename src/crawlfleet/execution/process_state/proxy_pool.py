@@ -51,7 +51,7 @@ class NoProxy(Exception):
         self.again_s = again_s
 
 
-def proxy_of(text: str) -> Proxy:
+def parse_proxy(text: str) -> Proxy:
     """Reads `http://user:password@host:port`. Raises ValueError, which does not repeat what may be a password."""
     try:
         parts = urlsplit(text.strip())
@@ -67,7 +67,7 @@ def proxy_of(text: str) -> Proxy:
     return Proxy(f"{parts.scheme}://{shown}:{port}", parts.hostname, port, user, unquote(parts.password or ""))
 
 
-def pools_of(lines: Iterable[str]) -> dict[str, list[str]]:
+def parse_pools(lines: Iterable[str]) -> dict[str, list[str]]:
     """Pools as a file has them: a name and a URL on each line. Raises ValueError that names the line."""
     pools: dict[str, list[str]] = {}
     for number, line in enumerate(lines, 1):
@@ -77,7 +77,7 @@ def pools_of(lines: Iterable[str]) -> dict[str, list[str]]:
         if len(words) != 2:
             raise ValueError(f"line {number}: a pool's name and a proxy's URL")
         try:
-            proxy_of(words[1])
+            parse_proxy(words[1])
         except ValueError as exc:
             raise ValueError(f"line {number}: {exc}") from None
         pools.setdefault(words[0], []).append(words[1])
@@ -89,7 +89,7 @@ class ProxyPool:
         """`name` is how people are told of it. Raises ValueError for what is no proxy."""
         self.name = name
         self._clock = clock
-        self._proxies = [proxy_of(url) for url in dict.fromkeys(urls)]
+        self._proxies = [parse_proxy(url) for url in dict.fromkeys(urls)]
 
     def __len__(self) -> int:
         return len(self._proxies)
@@ -97,7 +97,7 @@ class ProxyPool:
     def is_up(self, proxy: Proxy) -> bool:
         return proxy.down_until <= self._clock()
 
-    def health(self) -> list[ProxyHealth]:
+    def report_health(self) -> list[ProxyHealth]:
         """How each proxy does; a span counts from now."""
         now = self._clock()
         return [
@@ -113,7 +113,7 @@ class ProxyPool:
             for proxy in self._proxies
         ]
 
-    def next(self) -> Proxy:
+    def choose_proxy(self) -> Proxy:
         """The one used least of those that are up, the faster of two. Raises NoProxy."""
         up = [proxy for proxy in self._proxies if self.is_up(proxy)]
         if not up:
@@ -121,11 +121,11 @@ class ProxyPool:
             raise NoProxy(self.name, len(self._proxies), first - self._clock())
         return min(up, key=lambda proxy: (proxy.uses, proxy.latency_s))
 
-    def worked(self, proxy: Proxy, took_s: float) -> None:
+    def note_success(self, proxy: Proxy, took_s: float) -> None:
         proxy.failures = 0
         proxy.latency_s += _SMOOTH * (took_s - proxy.latency_s) if proxy.latency_s else took_s
 
-    def failed(self, proxy: Proxy) -> float:
+    def note_failure(self, proxy: Proxy) -> float:
         """For how long it is left out. Requests that were under way when it failed are the same failure."""
         now = self._clock()
         if proxy.down_until <= now:
@@ -136,7 +136,7 @@ class ProxyPool:
         return proxy.down_until - now
 
 
-class ProxyWay:
+class ProxyRotation:
     """One execution's way through a pool."""
 
     def __init__(
@@ -145,32 +145,32 @@ class ProxyWay:
         self.pool = pool
         self._rotation = rotation
         self._log = log
-        self._kept: dict[str, Proxy] = {}
+        self._kept_proxies: dict[str, Proxy] = {}
 
-    def choose(self, host: str) -> Proxy:
+    def choose_proxy(self, host: str) -> Proxy:
         """Raises NoProxy."""
         key = host if self._rotation == "host" else ""
-        proxy = None if self._rotation == "request" else self._kept.get(key)
+        proxy = None if self._rotation == "request" else self._kept_proxies.get(key)
         if proxy is None or not self.pool.is_up(proxy):
-            proxy = self.pool.next()
+            proxy = self.pool.choose_proxy()
             # Each host counts as one use of the proxy that is kept for it, each request where none is.
             proxy.uses += 1
             if self._rotation != "request":
-                if len(self._kept) >= HOSTS_KEPT:
-                    self._kept.clear()
-                self._kept[key] = proxy
+                if len(self._kept_proxies) >= HOSTS_KEPT:
+                    self._kept_proxies.clear()
+                self._kept_proxies[key] = proxy
         return proxy
 
-    def worked(self, proxy: Proxy, took_s: float) -> None:
-        self.pool.worked(proxy, took_s)
+    def note_success(self, proxy: Proxy, took_s: float) -> None:
+        self.pool.note_success(proxy, took_s)
 
-    def failed(self, proxy: Proxy, why: str) -> None:
+    def note_failure(self, proxy: Proxy, why: str) -> None:
         was_up = self.pool.is_up(proxy)
         proxy.last_failure = why
-        cool_s = self.pool.failed(proxy)
+        cool_s = self.pool.note_failure(proxy)
         if was_up and self._log is not None:
             self._log(f"proxy {proxy.name} of {self.pool.name} is left out for {cool_s:.0f} s: {why}", "warning")
 
-    def leave(self, host: str) -> None:
+    def drop_proxy(self, host: str) -> None:
         """The host does not like the proxy that is kept for it: the next request goes through another."""
-        self._kept.pop(host if self._rotation == "host" else "", None)
+        self._kept_proxies.pop(host if self._rotation == "host" else "", None)

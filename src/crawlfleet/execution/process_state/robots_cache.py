@@ -50,18 +50,20 @@ class RobotsCache:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def entry(self, key: str) -> RobotsEntry:
+    def get_entry(self, key: str) -> RobotsEntry:
         """The last one that was asked for goes last."""
-        known = self._entries.pop(key, None) or RobotsEntry()
-        self._entries[key] = known
+        entry = self._entries.pop(key, None) or RobotsEntry()
+        self._entries[key] = entry
         if len(self._entries) > HOSTS:
             self._forget_oldest()
-        return known
+        return entry
 
     def is_good(self, entry: RobotsEntry) -> bool:
         return self._clock() < entry.good_until
 
-    def keep(self, entry: RobotsEntry, rules: Protego | None, *, size_bytes: int = 0, cache_control: str = "") -> None:
+    def keep_rules(
+        self, entry: RobotsEntry, rules: Protego | None, *, size_bytes: int = 0, cache_control: str = ""
+    ) -> None:
         entry.rules, entry.failure = rules, None
         entry.good_until = self._clock() + _span_s(cache_control)
         self._bytes += size_bytes - entry.size_bytes
@@ -83,5 +85,5 @@ class RobotsCache:
 def _span_s(cache_control: str) -> float:
     if _NO_CACHE.search(cache_control):
         return LEAST_S
-    found = _MAX_AGE.search(cache_control)
-    return KEPT_S if found is None else min(max(float(found[1]), LEAST_S), KEPT_S)
+    match = _MAX_AGE.search(cache_control)
+    return KEPT_S if match is None else min(max(float(match[1]), LEAST_S), KEPT_S)

@@ -5,14 +5,14 @@ whole lease by its own clock. It starts to count when it first sees a counter, w
 judges too early. A leader that slept has not watched, and does not judge: every node gets a fresh lease.
 
 The node's side: it counts from the moment it *sent* the last sync that was answered, which is before the renewal, and
-stops its own work a margin before the end. So its work has stopped when the leader gives it to another node.
+stops its own work a margin before the end (`execution.agent.work.lease_guard`). So its work has stopped when the
+leader gives it to another node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
 from crawlfleet.model.ids import NodeId
@@ -91,29 +91,3 @@ class LeaseTracker(Generic[LeaseT]):
 
     def _has_slept(self, now_mono: float) -> bool:
         return self._observed_at is not None and now_mono - self._observed_at > self._max_gap_s
-
-
-class LeaseState(StrEnum):
-    """What a node may still do under its lease."""
-
-    HELD = "held"
-    AT_RISK = "at_risk"
-    """Half of the time is gone: start nothing new, and try another master."""
-    MUST_STOP = "must_stop"
-    ENDED = "ended"
-
-
-def must_stop_at(sent_at: float, lease_s: float, margin_s: float = 2.0) -> float:
-    """When the node's own work must stop, by its monotonic clock; `sent_at` is that of the last answered sync."""
-    # A lease shorter than two margins would leave no time for work at all.
-    return sent_at + lease_s - min(margin_s, lease_s / 2)
-
-
-def lease_state(now_mono: float, sent_at: float | None, lease_s: float, margin_s: float = 2.0) -> LeaseState:
-    """The state of the node's lease; `sent_at` is None as long as no sync was answered."""
-    if sent_at is None or now_mono >= sent_at + lease_s:
-        return LeaseState.ENDED
-    stop_at = must_stop_at(sent_at, lease_s, margin_s)
-    if now_mono >= stop_at:
-        return LeaseState.MUST_STOP
-    return LeaseState.AT_RISK if now_mono - sent_at >= stop_at - now_mono else LeaseState.HELD

@@ -39,15 +39,15 @@ class ConfigTables:
         return str(rows[0][0]) if rows else None
 
     async def keep_fact(self, key: str, value: str) -> str:
-        async def work(tx: Tx) -> str:
+        async def insert_fact(tx: Tx) -> str:
             await tx.insert_new(schema.installation, ("key", "value"), [(key, value)])
             return str((await tx.fetch(_FACT, key))[0][0])
 
-        return await self._engine.write(work)
+        return await self._engine.write(insert_fact)
 
     async def cluster_config(self, cluster: str) -> ClusterConfig:
-        found = await self.config_history(cluster, 1)
-        return found[0] if found else ClusterConfig(cluster, 0, {})
+        history = await self.config_history(cluster, 1)
+        return history[0] if history else ClusterConfig(cluster, 0, {})
 
     async def cluster_configs(self) -> list[ClusterConfig]:
         return _CONFIGS.from_rows(await self._engine.read_by_key(lambda tx: tx.fetch(NEWEST_CONFIGS)))
@@ -55,8 +55,8 @@ class ConfigTables:
     async def put_config(
         self, cluster: str, values: Mapping[str, Any], by: str, now: Instant, expected_version: int | None = None
     ) -> ClusterConfig:
-        async def work(tx: Tx) -> ClusterConfig:
-            await _require(tx, cluster, f"{_HAS_CLUSTER} LOCK_ROWS(cluster)")
+        async def insert_config(tx: Tx) -> ClusterConfig:
+            await _require_cluster(tx, cluster, f"{_HAS_CLUSTER} LOCK_ROWS(cluster)")
             newest = _CONFIGS.from_rows(await tx.fetch(CONFIG_HISTORY, cluster, 1))
             version = newest[0].version if newest else 0
             if expected_version is not None and expected_version != version:
@@ -65,14 +65,14 @@ class ConfigTables:
             await tx.insert(schema.cluster_config, _CONFIGS.columns, [row])
             return _CONFIGS.from_row(row)
 
-        return await self._engine.write(work)
+        return await self._engine.write(insert_config)
 
     async def config_history(self, cluster: str, limit: int) -> Sequence[ClusterConfig]:
-        async def work(tx: Tx) -> Sequence[ClusterConfig]:
-            await _require(tx, cluster, _HAS_CLUSTER)
+        async def read_history(tx: Tx) -> Sequence[ClusterConfig]:
+            await _require_cluster(tx, cluster, _HAS_CLUSTER)
             return _CONFIGS.from_rows(await tx.fetch(CONFIG_HISTORY, cluster, limit))
 
-        return await self._engine.read(work)
+        return await self._engine.read(read_history)
 
 
 async def lock_installation(tx: Tx) -> str:
@@ -82,6 +82,6 @@ async def lock_installation(tx: Tx) -> str:
     return str((await tx.fetch(f"{_INSTALLATION} LOCK_ROWS(installation)"))[0][0])
 
 
-async def _require(tx: Tx, cluster: str, sql: str) -> None:
+async def _require_cluster(tx: Tx, cluster: str, sql: str) -> None:
     if not await tx.fetch(sql, cluster):
         raise NotFound(f"no cluster {cluster}")

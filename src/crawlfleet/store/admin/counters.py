@@ -29,7 +29,7 @@ class UpkeepTables:
     _lanes: LaneBook
 
     async def fold_counters(self, term: int) -> int:
-        async def work(tx: Tx) -> int:
+        async def fold_deltas(tx: Tx) -> int:
             rows = await tx.fetch(TAKE_DELTAS)
             if not rows:
                 return 0
@@ -43,16 +43,16 @@ class UpkeepTables:
                 await tx.execute(sql, project, status, sums[project, status])
             return len(rows)
 
-        return await self._engine.write(work, term)
+        return await self._engine.write(fold_deltas, term)
 
     async def task_totals(self, project: str | None = None) -> dict[TaskStatus, int]:
-        return await self._by_status(_TOTALS, "WHERE project = $1", project)
+        return await self._sum_by_status(_TOTALS, "WHERE project = $1", project)
 
     async def count_rows(self, project: str | None = None) -> dict[TaskStatus, int]:
         where = "WHERE EXISTS (SELECT 1 FROM task t WHERE t.id = s.id AND t.project = $1)"
-        return await self._by_status(_COUNTED, where, project)
+        return await self._sum_by_status(_COUNTED, where, project)
 
-    async def _by_status(self, sql: str, where: str, project: str | None) -> dict[TaskStatus, int]:
+    async def _sum_by_status(self, sql: str, where: str, project: str | None) -> dict[TaskStatus, int]:
         text = sql.format(where=where if project is not None else "")
         args = () if project is None else (project,)
         rows = await self._engine.read(lambda tx: tx.fetch(text, *args))

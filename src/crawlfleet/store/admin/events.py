@@ -29,45 +29,47 @@ class EventTables:
     _engine: Engine
 
     async def record_events(self, batches: Sequence[EventBatch], now: Instant, term: int | None = None) -> None:
-        told = [batch for batch in batches if len(batch)]
-        if told:
-            await self._engine.write(lambda tx: write_events(tx, told, now), term)
+        filled = [batch for batch in batches if len(batch)]
+        if filled:
+            await self._engine.write(lambda tx: write_events(tx, filled, now), term)
 
     async def relay_events(self, term: int, limit: int) -> int:
-        async def work(tx: Tx) -> int:
+        async def move_outbox(tx: Tx) -> int:
             rows = await tx.fetch(TAKE_OUTBOX, limit)
             if not rows:
                 return 0
             number = await last_number(tx) + 1
             logged = []
-            for _, at, count, body in sorted(rows):
-                logged.append((number, count, at, body))
+            for _, written_at, count, body in sorted(rows):
+                logged.append((number, count, written_at, body))
                 number += count
             await tx.insert(schema.event_log, ("first", "count", "at", "body"), logged)
             return number - 1
 
-        return await self._engine.write(work, term)
+        return await self._engine.write(move_outbox, term)
 
     async def events_after(self, number: int, limit: int) -> list[Event]:
-        async def work(tx: Tx) -> list[Event]:
+        async def read_events(tx: Tx) -> list[Event]:
             rows = await tx.fetch(CONTAINS, number + 1)
             first = rows[0][0] if rows else number + 1
             events: list[Event] = []
             size = 0
             while len(events) < limit and size < MAX_BYTES:
-                found = await tx.fetch(AFTER, first, ROWS_AT_ONCE)
-                for start, count, at, body in found:
+                log_rows = await tx.fetch(AFTER, first, ROWS_AT_ONCE)
+                for start, count, written_at, body in log_rows:
                     events.extend(
-                        e for e in expand(start, at, row_codec.decode_events(bytes(body))) if e.number > number
+                        event
+                        for event in expand(start, written_at, row_codec.decode_events(bytes(body)))
+                        if event.number > number
                     )
                     first, size = start + count, size + len(body)
                     if len(events) >= limit or size >= MAX_BYTES:
                         break
-                if len(found) < ROWS_AT_ONCE:
+                if len(log_rows) < ROWS_AT_ONCE:
                     break
             return events[:limit]
 
-        return await self._engine.read(work)
+        return await self._engine.read(read_events)
 
     async def last_event(self) -> int:
         return await self._engine.read(last_number)

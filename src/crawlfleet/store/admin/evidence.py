@@ -20,9 +20,9 @@ from crawlfleet.store.admin.events import last_number
 from crawlfleet.store.engine.transaction import Engine, Row, Tx
 from crawlfleet.store.tasks.lanes import LaneBook
 
-_PLACE = "evidence_after"
-FOLDED_TO = f"SELECT value FROM installation WHERE key = '{_PLACE}'"
-MOVE = f"UPDATE installation SET value = $2 WHERE key = '{_PLACE}' AND value = $1"
+_POSITION_KEY = "evidence_after"
+FOLDED_TO = f"SELECT value FROM installation WHERE key = '{_POSITION_KEY}'"
+MOVE = f"UPDATE installation SET value = $2 WHERE key = '{_POSITION_KEY}' AND value = $1"
 NEXT_EVENTS = "SELECT first, count, at, body FROM event_log WHERE first > $1 ORDER BY first LIMIT $2"
 ERRORS = "SELECT id, error FROM execution WHERE id AMONG($1)"
 CONTENTS = (
@@ -32,7 +32,7 @@ CONTENTS = (
 PARAMETERS = "SELECT id, parameters FROM task WHERE id AMONG($1)"
 
 
-class _Kept(NamedTuple):
+class _StoredEvidence(NamedTuple):
     """A row of `evidence`."""
 
     id: int
@@ -47,7 +47,7 @@ class _Kept(NamedTuple):
     last_blocked_at: Instant | None
 
 
-_LIST = ", ".join(_Kept._fields)
+_LIST = ", ".join(_StoredEvidence._fields)
 ROWS_AMONG = f"SELECT {_LIST} FROM evidence WHERE id AMONG($1) ORDER BY id LOCK_ROWS(evidence)"
 ROWS_ABOUT = f"SELECT {_LIST} FROM evidence WHERE subject AMONG($1)"
 OLD_EVIDENCE = (
@@ -66,22 +66,26 @@ class EvidenceTables:
     _lanes: LaneBook
 
     async def want_evidence(self) -> None:
-        async def work(tx: Tx) -> None:
-            await tx.insert_new(schema.installation, ("key", "value"), [(_PLACE, str(await last_number(tx)))])
+        async def insert_position(tx: Tx) -> None:
+            await tx.insert_new(schema.installation, ("key", "value"), [(_POSITION_KEY, str(await last_number(tx)))])
 
-        if not await self._engine.read_by_key(lambda tx: tx.fetch(FOLDED_TO)):
-            await self._engine.write(work)
+        if not await self._engine.glance(lambda tx: tx.fetch(FOLDED_TO)):
+            await self._engine.write(insert_position)
 
     async def ended_runs(self, rows: int) -> EndedRuns | None:
-        place = await self._engine.read_by_key(lambda tx: tx.fetch(FOLDED_TO))
-        if not place:
+        position = await self._engine.glance(lambda tx: tx.fetch(FOLDED_TO))
+        if not position:
             return None
-        after = int(place[0][0])
-        found = await self._engine.read(lambda tx: tx.fetch(NEXT_EVENTS, after, rows))
-        if not found:
+        after = int(position[0][0])
+        event_rows = await self._engine.read(lambda tx: tx.fetch(NEXT_EVENTS, after, rows))
+        if not event_rows:
             return EndedRuns(after, after, ())
-        runs = [run for _, _, at, body in found for run in _ended(row_codec.decode_events(bytes(body)), at)]
-        first, count = found[-1][:2]
+        runs = [
+            run
+            for _, _, ended_at, body in event_rows
+            for run in _select_ended_runs(row_codec.decode_events(bytes(body)), ended_at)
+        ]
+        first, count = event_rows[-1][:2]
         return EndedRuns(after, first + count - 1, await self._with_errors(runs))
 
     async def _with_errors(self, runs: list[EndedRun]) -> list[EndedRun]:
@@ -93,55 +97,59 @@ class EvidenceTables:
         return [run if run.error is None else run._replace(error=errors.get(run.execution, run.error)) for run in runs]
 
     async def task_contents(self, tasks: Sequence[TaskId]) -> dict[TaskId, TaskContent]:
-        async def work(tx: Tx) -> dict[TaskId, TaskContent]:
+        async def read_contents(tx: Tx) -> dict[TaskId, TaskContent]:
             rows = [row for row in await tx.fetch(CONTENTS, list(tasks)) if row[1] is not None]
             await self._lanes.load_lanes(tx, {row[1] for row in rows})
             return {task: TaskContent(self._lanes[lane].requirement, bytes(spec)) for task, lane, spec in rows}
 
-        return await self._engine.read(work) if tasks else {}
+        return await self._engine.read(read_contents) if tasks else {}
 
     async def task_parameters(self, tasks: Sequence[TaskId]) -> dict[TaskId, bytes]:
         rows = await self._engine.read(lambda tx: tx.fetch(PARAMETERS, list(tasks))) if tasks else []
         return {task: bytes(parameters) for task, parameters in rows}
 
     async def fold_evidence(self, found: EndedRuns, news: Sequence[EvidenceRow], term: int) -> list[EvidenceRow] | None:
-        async def work(tx: Tx) -> list[EvidenceRow] | None:
+        async def move_and_fold(tx: Tx) -> list[EvidenceRow] | None:
             if await tx.execute(MOVE, str(found.after), str(found.up_to)) != 1:
                 return None
-            return await _fold(tx, news)
+            return await _fold_rows(tx, news)
 
-        return await self._engine.write(work, term)
+        return await self._engine.write(move_and_fold, term)
 
     async def load_evidence(self, subjects: Sequence[Subject]) -> list[EvidenceRow]:
         wanted = set(subjects)
         keys = sorted({key for _, key in wanted})
         rows = await self._engine.read(lambda tx: tx.fetch(ROWS_ABOUT, keys)) if keys else []
-        return [row for row in map(_row, rows) if row.subject in wanted]
+        return [row for row in map(_evidence_from_row, rows) if row.subject in wanted]
 
     async def failed_nodes(self, tasks: Sequence[TaskId]) -> dict[TaskId, NodeId]:
         rows = await self._engine.read(lambda tx: tx.fetch(LAST_RUNS, list(tasks))) if tasks else []
         return {task: node for task, node, status in rows if status in FAILED_STATUSES}
 
 
-async def add_evidence(tx: Tx, news: Sequence[EvidenceRow]) -> list[EvidenceRow]:
+async def add_evidence(tx: Tx, additions: Sequence[EvidenceRow]) -> list[EvidenceRow]:
     """Add evidence from other sources than ended executions, if evidence is wanted at all; return the changed rows."""
-    return await _fold(tx, news) if await tx.fetch(FOLDED_TO) else []
+    return await _fold_rows(tx, additions) if await tx.fetch(FOLDED_TO) else []
 
 
-async def _fold(tx: Tx, news: Sequence[EvidenceRow]) -> list[EvidenceRow]:
+async def _fold_rows(tx: Tx, additions: Sequence[EvidenceRow]) -> list[EvidenceRow]:
     changed: dict[int, EvidenceRow] = {}
-    known = [_row(row) for row in await tx.fetch(ROWS_AMONG, sorted({row.id for row in news}))] if news else []
-    before = {row.id: row for row in known}
-    for row in news:
-        now = changed.get(row.id) or before.get(row.id)
-        changed[row.id] = row if now is None else row._replace(record=now.record.plus(row.record))
-    values = [_values(row) for row in changed.values()]
-    await tx.insert(schema.evidence, _Kept._fields, [row for row in values if row.id not in before])
-    await tx.update(schema.evidence, _Kept._fields, [row for row in values if row.id in before])
+    stored = (
+        [_evidence_from_row(row) for row in await tx.fetch(ROWS_AMONG, sorted({row.id for row in additions}))]
+        if additions
+        else []
+    )
+    before = {row.id: row for row in stored}
+    for row in additions:
+        current = changed.get(row.id) or before.get(row.id)
+        changed[row.id] = row if current is None else row._replace(record=current.record.plus(row.record))
+    values = [_row_from_evidence(row) for row in changed.values()]
+    await tx.insert(schema.evidence, _StoredEvidence._fields, [row for row in values if row.id not in before])
+    await tx.update(schema.evidence, _StoredEvidence._fields, [row for row in values if row.id in before])
     return list(changed.values())
 
 
-def _ended(batches: Sequence[EventBatch], at: Instant) -> list[EndedRun]:
+def _select_ended_runs(batches: Sequence[EventBatch], ended_at: Instant) -> list[EndedRun]:
     """Select the executions that ended, column by column: of all events only these are looked at one by one."""
     runs: list[EndedRun] = []
     for batch in batches:
@@ -150,21 +158,23 @@ def _ended(batches: Sequence[EventBatch], at: Instant) -> list[EndedRun]:
             error = None if batch.kind is Kind.TASK_COMPLETED else ErrorClass.INTERNAL
             columns = (batch.each["task"], batch.each["execution"], batch.each["node"])
             runs += [
-                EndedRun(task, execution, node, at, error)
+                EndedRun(task, execution, node, ended_at, error)
                 for task, execution, node in zip(*columns, strict=True)
                 if node
             ]
     return runs
 
 
-def _row(row: Row) -> EvidenceRow:
-    kept = _Kept._make(row)
+def _evidence_from_row(row: Row) -> EvidenceRow:
+    stored = _StoredEvidence._make(row)
     record = Record(
-        ok=kept.ok, failed=kept.failed, blocked=kept.blocked, at=kept.at, last_blocked_at=kept.last_blocked_at
+        ok=stored.ok, failed=stored.failed, blocked=stored.blocked, at=stored.at, last_blocked_at=stored.last_blocked_at
     )
-    return EvidenceRow(kept.node, (kept.kind, kept.subject), kept.address, record)
+    return EvidenceRow(stored.node, (stored.kind, stored.subject), stored.address, record)
 
 
-def _values(row: EvidenceRow) -> _Kept:
+def _row_from_evidence(row: EvidenceRow) -> _StoredEvidence:
     kind, subject = row.subject
-    return _Kept(id=row.id, node=row.node, kind=kind, subject=subject, address=row.address, **row.record._asdict())
+    return _StoredEvidence(
+        id=row.id, node=row.node, kind=kind, subject=subject, address=row.address, **row.record._asdict()
+    )

@@ -23,9 +23,9 @@ from crawlfleet.store import row_codec, task_rows
 from crawlfleet.store.admin.audit import OLD_AUDIT
 from crawlfleet.store.admin.evidence import OLD_EVIDENCE
 from crawlfleet.store.admin.tokens import forget_enrolments
-from crawlfleet.store.composites.groups import forget_old_groups, old_groups
-from crawlfleet.store.composites.products import forget_gone
-from crawlfleet.store.composites.schedules import forget_ended, forget_ticks, has_old_ticks
+from crawlfleet.store.composites.groups import find_old_groups, forget_old_groups
+from crawlfleet.store.composites.products import forget_gone_products
+from crawlfleet.store.composites.schedules import forget_ended_schedules, forget_ticks, has_old_ticks
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.hosts.cookie_jars import OLD_JARS
@@ -111,16 +111,16 @@ class RetentionTables:
     ) -> Pruned:
         sweep = _Sweep(self._engine, self._lanes, term, now, now - keep_tasks_ms, limit)
         cursor = after or PruneCursor()
-        tasks, last_task = await sweep.tasks(cursor.task)
-        last_group = await sweep.groups(cursor.group)
+        tasks, last_task = await sweep.prune_tasks(cursor.task)
+        last_group = await sweep.prune_groups(cursor.group)
         old_events = now - keep_events_ms
-        await sweep.delete(OLD_EVENTS, old_events)
-        await sweep.delete(OLD_HEARTBEATS, old_events)
-        await sweep.delete(OLD_KEYS, now)
-        await sweep.delete(OLD_AUDIT, now - keep_audit_ms)
-        await sweep.delete(OLD_EVIDENCE, now - KEEP_MS)
-        await sweep.delete(OLD_JARS, now - keep_tasks_ms)
-        await sweep.other_rows(keep_gone_ms)
+        await sweep.delete_rows(OLD_EVENTS, old_events)
+        await sweep.delete_rows(OLD_HEARTBEATS, old_events)
+        await sweep.delete_rows(OLD_KEYS, now)
+        await sweep.delete_rows(OLD_AUDIT, now - keep_audit_ms)
+        await sweep.delete_rows(OLD_EVIDENCE, now - KEEP_MS)
+        await sweep.delete_rows(OLD_JARS, now - keep_tasks_ms)
+        await sweep.prune_other_rows(keep_gone_ms)
         return Pruned(tasks, sweep.rows, PruneCursor(last_task, last_group), sweep.is_more)
 
     async def unremoved_chunks(self, limit: int) -> list[TaskId]:
@@ -135,12 +135,12 @@ class RetentionTables:
         return int(rows[0][0]) if rows else None
 
     async def set_clock_mark(self, term: int, at: Instant) -> None:
-        async def work(tx: Tx) -> None:
+        async def write_mark(tx: Tx) -> None:
             if not await tx.execute(MOVE_CLOCK_MARK, str(at)):
                 sql = "INSERT INTO installation (key, value) VALUES ($1, $2)"
                 await tx.execute(sql, _CLOCK_MARK, str(at))
 
-        await self._engine.write(work, term)
+        await self._engine.write(write_mark, term)
 
     async def database_clock(self) -> Instant | None:
         return await self._engine.wall_clock()
@@ -162,7 +162,7 @@ class _Sweep:
         self.rows = 0
         self.is_more = False
 
-    async def tasks(self, after: TaskId) -> tuple[list[TaskId], TaskId]:
+    async def prune_tasks(self, after: TaskId) -> tuple[list[TaskId], TaskId]:
         """Delete due tasks; return their ids, and the last id that was looked at (0 when there are no further ones)."""
 
         async def find_due(tx: Tx) -> tuple[list[_EndedTask], list[_EndedTask]]:
@@ -174,21 +174,21 @@ class _Sweep:
         last = window[-1].id if len(window) == self._limit else 0
         gone: list[TaskId] = []
         if due:
-            gone, is_cut = await self._engine.write(lambda tx: self._forget(tx, due), self._term)
+            gone, is_cut = await self._engine.write(lambda tx: self._forget_tasks(tx, due), self._term)
             if is_cut:
                 last = gone[-1]
         self.rows += len(gone)
         self.is_more |= last != 0
         return gone, last
 
-    async def _forget(self, tx: Tx, due: Sequence[_EndedTask]) -> tuple[list[TaskId], bool]:
+    async def _forget_tasks(self, tx: Tx, due: Sequence[_EndedTask]) -> tuple[list[TaskId], bool]:
         # Groups are locked before their members, as everywhere: a flow that is resumed concurrently is not due any
         # more.
         due = await _not_needed(tx, due, self._before, HOLD_GROUPS)
         held = await tx.fetch(HOLD_OLD, [task.id for task in due], self._before) if due else []
         if not held:
             return [], False
-        bounded = await self._bounded(tx, list(map(_HeldTask._make, held)))
+        bounded = await self._limit_tasks(tx, list(map(_HeldTask._make, held)))
         tasks = [task.id for task in bounded]
         await self._lanes.load_lanes(tx, {task.lane for task in bounded})
         tx_log = TransactionLog()
@@ -201,51 +201,53 @@ class _Sweep:
         await tx_log.write_log(tx, self._now)
         return tasks, len(bounded) < len(held)
 
-    async def _bounded(self, tx: Tx, held: Sequence[_HeldTask]) -> list[_HeldTask]:
+    async def _limit_tasks(self, tx: Tx, held: Sequence[_HeldTask]) -> list[_HeldTask]:
         """Return the first of these tasks that fit into one transaction; at least one."""
         weighed = await tx.fetch(WEIGH_EXECUTIONS, [task.id for task in held])
         weights = {task: (count, int(weight)) for task, count, weight in weighed}
-        taken: list[_HeldTask] = []
+        fitting: list[_HeldTask] = []
         size = executions = 0
         for task in held:
             count, weight = weights.get(task.id, (0, 0))
             size += task.size + weight
             executions += count
             is_too_much = size > MAX_BYTES or executions > EXECUTIONS_PER_TASK * self._limit
-            if taken and is_too_much:
+            if fitting and is_too_much:
                 break
-            taken.append(task)
-        return taken
+            fitting.append(task)
+        return fitting
 
-    async def groups(self, after: GroupId) -> GroupId:
+    async def prune_groups(self, after: GroupId) -> GroupId:
         """Delete due groups; return the last group that was looked at (0 when there are no further ones)."""
-        found, last = await self._engine.read(
-            lambda tx: old_groups(tx, after, self._oldest_id, self._before, self._limit)
+        due, last = await self._engine.read(
+            lambda tx: find_old_groups(tx, after, self._oldest_id, self._before, self._limit)
         )
-        if found:
-            gone, is_cut = await self._engine.write(lambda tx: forget_old_groups(tx, found, self._before), self._term)
+        if due:
+            gone, is_cut = await self._engine.write(lambda tx: forget_old_groups(tx, due, self._before), self._term)
             self.rows += gone
             self.is_more |= is_cut
         self.is_more |= last != 0
         return last
 
-    async def other_rows(self, keep_gone_ms: int | None) -> None:
+    async def prune_other_rows(self, keep_gone_ms: int | None) -> None:
         term, limit = self._term, self._limit
-        self._note(await self._engine.write(lambda tx: forget_days(tx, self._now, limit), term))
-        self._note(await self._engine.write(lambda tx: forget_enrolments(tx, self._before, limit), term))
+        self._count_rows(await self._engine.write(lambda tx: forget_days(tx, self._now, limit), term))
+        self._count_rows(await self._engine.write(lambda tx: forget_enrolments(tx, self._before, limit), term))
         if await self._engine.read(lambda tx: has_old_ticks(tx, self._before)):
-            self._note(await self._engine.write(lambda tx: forget_ticks(tx, self._before, limit), term))
-        self._note(await self._engine.write(lambda tx: forget_ended(tx, self._before, limit, self._now), term))
+            self._count_rows(await self._engine.write(lambda tx: forget_ticks(tx, self._before, limit), term))
+        self._count_rows(
+            await self._engine.write(lambda tx: forget_ended_schedules(tx, self._before, limit, self._now), term)
+        )
         if keep_gone_ms is not None:
             gone_before = self._now - keep_gone_ms
-            gone, is_more = await self._engine.write(lambda tx: forget_gone(tx, gone_before, limit), term)
+            gone, is_more = await self._engine.write(lambda tx: forget_gone_products(tx, gone_before, limit), term)
             self.rows += gone
             self.is_more |= is_more
 
-    async def delete(self, sql: str, before: Instant) -> None:
-        self._note(await self._engine.write(lambda tx: tx.execute(sql, before, self._limit), self._term))
+    async def delete_rows(self, sql: str, before: Instant) -> None:
+        self._count_rows(await self._engine.write(lambda tx: tx.execute(sql, before, self._limit), self._term))
 
-    def _note(self, gone: int) -> None:
+    def _count_rows(self, gone: int) -> None:
         self.rows += gone
         self.is_more |= gone >= self._limit
 
@@ -253,11 +255,11 @@ class _Sweep:
 async def _not_needed(tx: Tx, tasks: Sequence[_EndedTask], before: Instant, sql: str) -> list[_EndedTask]:
     """Select the tasks that their group does not need."""
     groups = sorted({task.group_id for task in tasks if task.group_id is not None})
-    needed = _needing(await tx.fetch(sql, groups), before) if groups else set()
+    needed = _needing_groups(await tx.fetch(sql, groups), before) if groups else set()
     return [task for task in tasks if task.group_id not in needed]
 
 
-def _needing(groups: Iterable[Row], before: Instant) -> set[GroupId]:
+def _needing_groups(groups: Iterable[Row], before: Instant) -> set[GroupId]:
     """Select the groups that need their members: flows, shards, crawls and closed groups that have not been finished
     for long enough. A group that tasks may still join is only a name for its members, which grow old one by one."""
     return {

@@ -46,28 +46,28 @@ class TokenTables:
     _engine: QueryEngine
 
     async def add_token(self, token: NewToken, now: Instant) -> TokenRecord:
-        return await self._engine.write(lambda tx: _add(tx, token, now))
+        return await self._engine.write(lambda tx: _insert_token(tx, token, now))
 
     async def add_token_once(self, token: NewToken, claim: Claim, now: Instant) -> TokenAnswer:
-        async def work(tx: Tx) -> TokenAnswer:
-            if (known := await claim_key(tx, claim, now)) is not None:
-                return TokenAnswer((await _locked(tx, int(known))), is_replay=True)
-            record = await _add(tx, token, now)
-            await store_answer(tx, claim, str(record.id).encode())
+        async def insert_once(tx: Tx) -> TokenAnswer:
+            if (stored_id := await claimed(tx, claim, now)) is not None:
+                return TokenAnswer((await _lock_token(tx, int(stored_id))), is_replay=True)
+            record = await _insert_token(tx, token, now)
+            await keep_answer(tx, claim, str(record.id).encode())
             return TokenAnswer(record)
 
-        return await self._engine.write(work)
+        return await self._engine.write(insert_once)
 
     async def add_first_admin(self, token: NewToken, now: Instant) -> TokenRecord | None:
-        async def work(tx: Tx) -> TokenRecord | None:
+        async def insert_first(tx: Tx) -> TokenRecord | None:
             # Two concurrent transactions would both find no admin token: they wait for each other at the
             # installation's row.
             await lock_installation(tx)
             if await tx.fetch(USABLE_ADMIN, int(Role.ADMIN), now):
                 return None
-            return await _add(tx, token, now)
+            return await _insert_token(tx, token, now)
 
-        return await self._engine.write(work)
+        return await self._engine.write(insert_first)
 
     async def token_by_secret(self, secret_hash: str) -> TokenRecord | None:
         rows = await self._engine.read_by_key(lambda tx: tx.fetch(TOKEN_BY_SECRET, secret_hash))
@@ -81,8 +81,8 @@ class TokenTables:
         return _TOKENS.from_rows(await self._engine.browse_rows(lambda tx: tx.fetch(sql)))
 
     async def rotate_token(self, token: int, secret_hash: str, by: str, now: Instant) -> TokenRecord:
-        async def work(tx: Tx) -> TokenRecord:
-            record = await _locked(tx, token)
+        async def replace_secret(tx: Tx) -> TokenRecord:
+            record = await _lock_token(tx, token)
             if not record.is_usable(now):
                 raise Conflict(f"token {token} is expired, used up or revoked")
             sql = (
@@ -91,18 +91,18 @@ class TokenTables:
             )
             return _TOKENS.from_row((await tx.fetch(sql, token, secret_hash, now, by))[0])
 
-        return await self._engine.write(work)
+        return await self._engine.write(replace_secret)
 
     async def revoke_token(self, token: int, now: Instant) -> TokenRecord:
-        async def work(tx: Tx) -> TokenRecord:
-            await _locked(tx, token)
+        async def mark_revoked(tx: Tx) -> TokenRecord:
+            await _lock_token(tx, token)
             sql = f"UPDATE token SET revoked_at = COALESCE(revoked_at, $2) WHERE id = $1 RETURNING {_COLUMNS}"
             return _TOKENS.from_row((await tx.fetch(sql, token, now))[0])
 
-        return await self._engine.write(work)
+        return await self._engine.write(mark_revoked)
 
 
-async def enrolled(tx: Tx, secret_hash: str, now: Instant, join_key: str) -> bool:
+async def spend_enrolment(tx: Tx, secret_hash: str, now: Instant, join_key: str) -> bool:
     """Spend one use of an enrol token; return False when there is none. A node that has this `join_key` already spends
     none: it asks again because its first answer was lost."""
     rows: Sequence[Row] = []
@@ -119,7 +119,7 @@ async def forget_enrolments(tx: Tx, before: Instant, limit: int) -> int:
     return await tx.execute(OLD_ENROLMENTS, int(Role.ENROL), before, limit)
 
 
-async def _add(tx: Tx, token: NewToken, now: Instant) -> TokenRecord:
+async def _insert_token(tx: Tx, token: NewToken, now: Instant) -> TokenRecord:
     row = {
         "role": int(token.role),
         "name": token.name,
@@ -132,7 +132,7 @@ async def _add(tx: Tx, token: NewToken, now: Instant) -> TokenRecord:
     return _TOKENS.from_row((await tx.fetch(_INSERT, *(row[name] for name in _NEW_COLUMNS)))[0])
 
 
-async def _locked(tx: Tx, token: int) -> TokenRecord:
+async def _lock_token(tx: Tx, token: int) -> TokenRecord:
     rows = await tx.fetch(_LOCK, token)
     if not rows:
         raise NotFound(f"no token {token}")

@@ -48,10 +48,10 @@ from crawlfleet.store.tasks.transaction_log import write_events
 
 MARK_MS = 10_000
 """Span between the two instants from which the recent rate is counted."""
-TELL_MS = 5_000
+PROGRESS_EVENT_MS = 5_000
 """Shortest span between two progress events of a crawl."""
-SHED = 20_000
-LOOKED_AT = 50
+MAX_SHED_ROWS = 20_000
+MAX_EXTRA_BATCHES = 50
 """Number of waiting URL batches, beyond two for each member, that are read for a lease: small ones are leased
 together."""
 _COLUMNS = tuple(column.name for column in schema.crawl.columns)
@@ -90,9 +90,11 @@ LEASE = (
     "WHERE crawl = $1 AND number = $2"
 )
 JOINED = "DELETE FROM crawl_chunk WHERE crawl = $1 AND number AMONG($2)"
-_KEPT = tuple(name for name in _COLUMNS if name not in ("id", *CrawlLimits._fields))
+_CHANGING_COLUMNS = tuple(name for name in _COLUMNS if name not in ("id", *CrawlLimits._fields))
 """Columns of `crawl` that change while a crawl goes on."""
-KEEP = f"UPDATE crawl SET {', '.join(f'{name} = ${n}' for n, name in enumerate(_KEPT, 2))} WHERE id = $1"
+UPDATE_CRAWL = (
+    f"UPDATE crawl SET {', '.join(f'{name} = ${n}' for n, name in enumerate(_CHANGING_COLUMNS, 2))} WHERE id = $1"
+)
 _PART = row_codec.sql_values(CrawlPart._fields, {"first": "first_item", "last": "last_item"})
 PARTS = (
     f"SELECT {_PART} FROM crawl_chunk WHERE crawl = $1 AND number > $2 "
@@ -113,16 +115,16 @@ class CrawlTables:
     _engine: QueryEngine
 
     async def exchange_batches(self, asking: Asking, now: Instant) -> Exchanged:
-        return await self._engine.write(lambda tx: _exchange(tx, asking, now))
+        return await self._engine.write(lambda tx: _exchange_urls(tx, asking, now))
 
     async def crawl_states(self, ids: Sequence[GroupId]) -> dict[GroupId, CrawlState]:
-        async def work(tx: Tx) -> tuple[Sequence[Row], dict[GroupId, int]]:
+        async def read_crawls(tx: Tx) -> tuple[Sequence[Row], dict[GroupId, int]]:
             rows = await tx.fetch(CRAWLS, list(ids))
             leased = await tx.fetch(LEASED_URLS, [row[0] for row in rows]) if rows else ()
             return rows, {crawl: int(count) for crawl, count in leased}
 
-        rows, leased = await self._engine.read_by_key(work)
-        return {row[0]: _state(dict(zip(_COLUMNS, row, strict=True)), leased.get(row[0], 0)) for row in rows}
+        rows, leased = await self._engine.glance(read_crawls)
+        return {row[0]: _crawl_state(dict(zip(_COLUMNS, row, strict=True)), leased.get(row[0], 0)) for row in rows}
 
     async def crawl_parts(self, crawl: GroupId, after: int, limit: int, kind: ChunkKind = "items") -> list[CrawlPart]:
         sql = RECORD_PARTS if kind == "warc" else PARTS
@@ -132,15 +134,15 @@ class CrawlTables:
 
 async def add_crawl(tx: Tx, crawl: GroupId, new: NewCrawl, now: Instant) -> None:
     """Add a crawl with its seeds, in the transaction that creates its group."""
-    said: dict[str, Any] = dict.fromkeys(_COLUMNS, 0) | new.limits._asdict()
-    said |= {"id": crawl, "started_at": None, "finished_at": None, "stopped_by": None, "older_at": now, "newer_at": now}
-    work = _Work(tx, said, now)
-    await work.add(new.seeds)
-    await tx.insert(schema.crawl, _COLUMNS, [tuple(work.row[name] for name in _COLUMNS)])
+    row: dict[str, Any] = dict.fromkeys(_COLUMNS, 0) | new.limits._asdict()
+    row |= {"id": crawl, "started_at": None, "finished_at": None, "stopped_by": None, "older_at": now, "newer_at": now}
+    update = _CrawlUpdate(tx, row, now)
+    await update.add_urls(new.seeds)
+    await tx.insert(schema.crawl, _COLUMNS, [tuple(update.row[name] for name in _COLUMNS)])
 
 
-async def shed_urls(tx: Tx, groups: Sequence[GroupId], most: int = SHED) -> set[GroupId]:
-    """Delete at most `most` rows of URLs that crawls among these groups knew; return the crawls that still have some.
+async def shed_urls(tx: Tx, groups: Sequence[GroupId], limit: int = MAX_SHED_ROWS) -> set[GroupId]:
+    """Delete at most `limit` rows of URLs that crawls among these groups knew; return the crawls that still have some.
 
     A large crawl is not deleted in one transaction: all other writers would have to wait for it.
     """
@@ -148,42 +150,42 @@ async def shed_urls(tx: Tx, groups: Sequence[GroupId], most: int = SHED) -> set[
     unfinished = {crawl for (crawl,) in crawls}
     for (crawl,) in crawls:
         for sql in (SHED_SOME, SHED_CHUNKS):
-            most -= await tx.execute(sql, crawl, most)
-            if most <= 0:
+            limit -= await tx.execute(sql, crawl, limit)
+            if limit <= 0:
                 return unfinished
         unfinished.remove(crawl)
     return unfinished
 
 
 async def forget_crawls(tx: Tx, ids: Sequence[GroupId]) -> None:
-    known = [row[0] for row in await tx.fetch("SELECT id FROM crawl WHERE id AMONG($1)", list(ids))]
-    if known:
+    crawls = [row[0] for row in await tx.fetch("SELECT id FROM crawl WHERE id AMONG($1)", list(ids))]
+    if crawls:
         for sql in ("crawl_seen WHERE crawl", "crawl_chunk WHERE crawl", "crawl WHERE id"):
-            await tx.execute(f"DELETE FROM {sql} AMONG($1)", known)
+            await tx.execute(f"DELETE FROM {sql} AMONG($1)", crawls)
 
 
-async def _exchange(tx: Tx, asking: Asking, now: Instant) -> Exchanged:
+async def _exchange_urls(tx: Tx, asking: Asking, now: Instant) -> Exchanged:
     member = (asking.task, asking.execution, asking.node)
-    found = await tx.fetch(MEMBER_OF, *member)
-    if not found:
+    member_rows = await tx.fetch(MEMBER_OF, *member)
+    if not member_rows:
         return Exchanged(0, "stale")
-    crawl = found[0][0]
+    crawl = member_rows[0][0]
     rows = await tx.fetch(HOLD_CRAWL, crawl) if crawl is not None else ()
     if not rows:
         return Exchanged(0, "no_crawl")
     # Read again once the crawl is locked: the member may have ended while other exchanges of the crawl had their turn.
     if not await tx.fetch(HOLD_MEMBER, *member):
         return Exchanged(crawl, "stale")
-    work = _Work(tx, dict(zip(_COLUMNS, rows[0], strict=True)), now)
-    if asking.report is not None and not await work.take(asking.report, asking):
-        return Exchanged(work.id, "stale")
-    work.is_changed |= bool(await tx.execute(TAKE_BACK, work.id))
-    answer = await work.lease(asking)
-    await work.keep()
+    update = _CrawlUpdate(tx, dict(zip(_COLUMNS, rows[0], strict=True)), now)
+    if asking.report is not None and not await update.apply_report(asking.report, asking):
+        return Exchanged(update.id, "stale")
+    update.is_changed |= bool(await tx.execute(TAKE_BACK, update.id))
+    answer = await update.lease_urls(asking)
+    await update.write_row()
     return answer
 
 
-class _Work:
+class _CrawlUpdate:
     """The work on one crawl in one transaction; its row is locked, and written back at the end."""
 
     def __init__(self, tx: Tx, row: dict[str, Any], now: Instant) -> None:
@@ -195,7 +197,7 @@ class _Work:
         self.limits = CrawlLimits(*(row[name] for name in CrawlLimits._fields))
         self.is_changed = False
 
-    async def take(self, report: ChunkReport, asking: Asking) -> bool:
+    async def apply_report(self, report: ChunkReport, asking: Asking) -> bool:
         """Apply the report of a URL batch; return False for a batch that is not leased to this execution."""
         rows = await self._tx.fetch(CHUNK, self.id, report.number)
         state, execution, count = rows[0] if rows else (UrlBatchState.WAITING, 0, 0)
@@ -209,116 +211,118 @@ class _Work:
         await self._tx.execute(END_CHUNK, self.id, report.number, *left)
         for name, n in report.counts._asdict().items():
             self.row[name] += n
-        await self._add_chunks(report.again)
-        await self.add(report.found)
+        await self._add_batches(report.again)
+        await self.add_urls(report.found)
         self.is_changed = True
         return True
 
-    async def add(self, found: Iterable[CrawlUrl]) -> None:
+    async def add_urls(self, urls: Iterable[CrawlUrl]) -> None:
         """Add the URLs that are new to the crawl."""
         by_key: dict[bytes, CrawlUrl] = {}
-        for one in found:
-            known = by_key.setdefault(one.key, one)
-            if one.depth < known.depth:
-                by_key[one.key] = one
+        for url in urls:
+            earlier = by_key.setdefault(url.key, url)
+            if url.depth < earlier.depth:
+                by_key[url.key] = url
         if not by_key or self.row["found"] >= FOUND_MAX:
             return
         new = await self._tx.add_seen(self.id, list(by_key))
-        fresh = [one for key, one in by_key.items() if key in new]
-        self.row["found"] += sum(1 for one in fresh if not one.flags & (UrlFlag.SITEMAP | UrlFlag.CLOSING))
-        await self._add_chunks(fresh)
+        fresh = [url for key, url in by_key.items() if key in new]
+        self.row["found"] += sum(1 for url in fresh if not url.flags & (UrlFlag.SITEMAP | UrlFlag.CLOSING))
+        await self._add_batches(fresh)
 
-    async def lease(self, asking: Asking) -> Exchanged:
+    async def lease_urls(self, asking: Asking) -> Exchanged:
         rows = await self._tx.fetch(LEASED, self.id)
         for number, *_, execution, urls in rows:
             if execution == asking.execution and number not in asking.held:
-                return Exchanged(self.id, "chunk", number, unpacked(urls), self.is_changed)
-        leased = [OpenUrlBatch._make(chunk) for *chunk, _, _ in rows]
-        most = 2 * self.limits.members + LOOKED_AT
-        waiting = [OpenUrlBatch._make(row) for row in await self._tx.fetch(WAITING, self.id, most)]
+                return Exchanged(self.id, "chunk", number, unpack_urls(urls), self.is_changed)
+        leased = [OpenUrlBatch._make(batch) for *batch, _, _ in rows]
+        max_batches = 2 * self.limits.members + MAX_EXTRA_BATCHES
+        waiting = [OpenUrlBatch._make(row) for row in await self._tx.fetch(WAITING, self.id, max_batches)]
         # When every page was visited, no limit kept any of them away.
-        stopped_by = None if waiting and waiting[0].depth == CLOSING else self._limit()
+        stopped_by = None if waiting and waiting[0].depth == CLOSING else self._reached_limit()
         if not leased and (stopped_by is not None or not waiting):
-            is_new = self._finish(stopped_by if waiting else None)
+            is_new = self._mark_finished(stopped_by if waiting else None)
             return Exchanged(self.id, "done", is_news=is_new)
-        take = None
+        url_lease = None
         if stopped_by is None:
-            take = next_lease(self.limits, self.row["pages"], waiting, leased, is_busy=bool(asking.held))
-        if take is None:
-            is_news = self.is_changed and stopped_by is None and self._outlook(waiting, leased).for_waiting
+            url_lease = next_lease(self.limits, self.row["pages"], waiting, leased, is_busy=bool(asking.held))
+        if url_lease is None:
+            is_news = self.is_changed and stopped_by is None and self._remaining_work(waiting, leased).for_waiting
             return Exchanged(self.id, "wait", is_news=is_news)
-        first, given, rest = await self._leased(take, asking)
+        first, given, rest = await self._lease_batches(url_lease, asking)
         depth = waiting[0].depth
-        left = [chunk for chunk in waiting if chunk.number not in take.numbers]
+        left = [batch for batch in waiting if batch.number not in url_lease.numbers]
         left[:0] = [OpenUrlBatch(0, depth, len(rest))] if rest else []
         # A list that was cut at its limit may go on: only its first URL batches were read.
-        seen = self._outlook(left, [*leased, OpenUrlBatch(first, depth, len(given))], is_cut=len(waiting) == most)
-        return Exchanged(self.id, "chunk", first, given, self.is_changed and seen.for_waiting, seen.for_busy)
+        remaining = self._remaining_work(
+            left, [*leased, OpenUrlBatch(first, depth, len(given))], is_cut=len(waiting) == max_batches
+        )
+        return Exchanged(self.id, "chunk", first, given, self.is_changed and remaining.for_waiting, remaining.for_busy)
 
-    def _outlook(
+    def _remaining_work(
         self, waiting: Sequence[OpenUrlBatch], leased: Sequence[OpenUrlBatch], *, is_cut: bool = False
     ) -> WorkOutlook:
         return WorkOutlook(True, True) if is_cut else work_outlook(self.limits, self.row["pages"], waiting, leased)
 
-    async def _leased(self, take: UrlLease, asking: Asking) -> tuple[int, list[CrawlUrl], list[CrawlUrl]]:
+    async def _lease_batches(self, url_lease: UrlLease, asking: Asking) -> tuple[int, list[CrawlUrl], list[CrawlUrl]]:
         """Lease URL batches as one; return its number, its URLs, and the URLs that are left of the batches it was made
         of."""
-        (first, *others), most = take
-        blobs = await self._tx.fetch(URLS, self.id, list(take.numbers))
-        urls = [one for (blob,) in blobs for one in unpacked(blob)]
+        (first, *others), max_urls = url_lease
+        blobs = await self._tx.fetch(URLS, self.id, list(url_lease.numbers))
+        urls = [url for (blob,) in blobs for url in unpack_urls(blob)]
         if others:
             await self._tx.execute(JOINED, self.id, others)
-        given, rest = urls[:most], urls[most:]
-        await self._tx.execute(LEASE, self.id, first, asking.task, asking.execution, len(given), _packed(given))
-        await self._add_chunks(rest)
+        given, rest = urls[:max_urls], urls[max_urls:]
+        await self._tx.execute(LEASE, self.id, first, asking.task, asking.execution, len(given), _pack_urls(given))
+        await self._add_batches(rest)
         if self.row["started_at"] is None:
             self.row |= {"started_at": self._now, "older_at": self._now, "newer_at": self._now}
         # A member works again on a crawl that was taken for finished.
         self.row |= {"finished_at": None, "stopped_by": None}
         return first, given, rest
 
-    async def keep(self) -> None:
+    async def write_row(self) -> None:
         if self._now - self.row["newer_at"] >= MARK_MS:
             self.row |= {"older_at": self.row["newer_at"], "older_pages": self.row["newer_pages"]}
             self.row |= {"newer_at": self._now, "newer_pages": self.row["pages"]}
-        if self._is_due():
+        if self._is_event_due():
             self.row["told_at"] = self._now
-            await write_events(self._tx, [_progress(_state(self.row, 0), self._now)], self._now)
+            await write_events(self._tx, [_progress_event(_crawl_state(self.row, 0), self._now)], self._now)
         if self.row != self._before:
-            await self._tx.execute(KEEP, self.id, *(self.row[name] for name in _KEPT))
+            await self._tx.execute(UPDATE_CRAWL, self.id, *(self.row[name] for name in _CHANGING_COLUMNS))
 
-    def _is_due(self) -> bool:
+    def _is_event_due(self) -> bool:
         """Return whether a progress event is due: at intervals while the crawl goes on, and when it is finished."""
         if self.row["finished_at"] != self._before["finished_at"]:
             return self.row["finished_at"] is not None
         is_moving = any(self.row[name] != self._before[name] for name in CrawlCounts._fields)
-        return is_moving and self._now - self.row["told_at"] >= TELL_MS
+        return is_moving and self._now - self.row["told_at"] >= PROGRESS_EVENT_MS
 
-    async def _add_chunks(self, urls: Sequence[CrawlUrl]) -> None:
+    async def _add_batches(self, urls: Sequence[CrawlUrl]) -> None:
         if not urls:
             return
         waiting = len(await self._tx.fetch(WAITING, self.id, 2 * self.limits.members))
         rows = []
-        for chunk in pack_batches(urls, waiting=waiting, members=self.limits.members):
+        for batch in pack_batches(urls, waiting=waiting, members=self.limits.members):
             self.row["chunks"] += 1
             number = self.row["chunks"]
             row = _NEW_BATCH | {
                 "crawl": self.id,
                 "number": number,
                 "state": int(UrlBatchState.WAITING),
-                "depth": url_level(chunk[0]),
-                "count": len(chunk),
-                "urls": _packed(chunk),
+                "depth": url_level(batch[0]),
+                "count": len(batch),
+                "urls": _pack_urls(batch),
             }
             rows.append(tuple(row.values()))
         await self._tx.insert(schema.crawl_chunk, tuple(_NEW_BATCH), rows)
 
-    def _limit(self) -> str | None:
+    def _reached_limit(self) -> str | None:
         started_at = self.row["started_at"]
         spent_ms = 0 if started_at is None else self._now - started_at
         return limit_reached(self.limits, self.row["pages"], self.row["bytes"], spent_ms)
 
-    def _finish(self, stopped_by: str | None) -> bool:
+    def _mark_finished(self, stopped_by: str | None) -> bool:
         """Mark the crawl as finished; return False if it was already."""
         if self.row["finished_at"] is not None:
             return False
@@ -326,7 +330,7 @@ class _Work:
         return True
 
 
-def _progress(crawl: CrawlState, now: Instant) -> EventBatch:
+def _progress_event(crawl: CrawlState, now: Instant) -> EventBatch:
     rate = crawl.rate_per_s(now) if crawl.finished_at is not None else crawl.lately_per_s(now) or crawl.rate_per_s(now)
     left_s = crawl.left_s(now)
     return EventBatch(
@@ -344,15 +348,15 @@ def _progress(crawl: CrawlState, now: Instant) -> EventBatch:
     )
 
 
-def _packed(urls: Sequence[CrawlUrl]) -> bytes:
+def _pack_urls(urls: Sequence[CrawlUrl]) -> bytes:
     return zstandard.ZstdCompressor(level=3).compress(_encode(urls))
 
 
-def unpacked(blob: bytes) -> list[CrawlUrl]:
+def unpack_urls(blob: bytes) -> list[CrawlUrl]:
     return _decode(zstandard.ZstdDecompressor().decompress(bytes(blob)))
 
 
-def _state(row: dict[str, Any], leased: int) -> CrawlState:
+def _crawl_state(row: dict[str, Any], leased: int) -> CrawlState:
     return CrawlState(
         row["id"],
         CrawlLimits(*(row[name] for name in CrawlLimits._fields)),

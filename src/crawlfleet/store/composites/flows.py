@@ -18,10 +18,10 @@ from crawlfleet.ports.task_store import Applied, Claim, NewGroup
 from crawlfleet.scheduling.flows.flow_steps import StepState, steps_to_resume
 from crawlfleet.store import row_codec, schema, task_rows
 from crawlfleet.store.composites.flow_release import EDGE_COLUMNS, StepRelease, StepRow
-from crawlfleet.store.composites.group_membership import LOCK_GROUPS, Joining
+from crawlfleet.store.composites.group_membership import LOCK_GROUPS, GroupMembership
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx
-from crawlfleet.store.projects.project_quotas import open_doors, over_limit
+from crawlfleet.store.projects.project_quotas import load_submit_quotas, over_limit
 from crawlfleet.store.row_codec import Format, RecordReader
 from crawlfleet.store.tasks.idempotency import claim_key, store_answer
 from crawlfleet.store.tasks.lanes import LaneBook
@@ -99,28 +99,28 @@ class FlowTables:
     _lanes: LaneBook
 
     async def add_flow(self, flow: NewFlow, claim: Claim | None, now: Instant) -> AddedFlow:
-        async def work(tx: Tx) -> AddedFlow:
-            if claim is not None and (kept := await claim_key(tx, claim, now)) is not None:
-                return AddedFlow(int(kept), Applied(), is_replay=True)
+        async def write_flow(tx: Tx) -> AddedFlow:
+            if claim is not None and (stored_id := await claimed(tx, claim, now)) is not None:
+                return AddedFlow(int(stored_id), Applied(), is_replay=True)
             transition = Transition(tx, self._lanes, now)
-            await _add(tx, self._lanes, transition, flow)
+            await _insert_flow(tx, self._lanes, transition, flow)
             release = StepRelease(transition, tx, self._lanes, now)
             roots = [step.task.id for step in flow.steps if not step.spec.after]
-            await transition.release_children(await release.look_at(roots))
+            await transition.release_children(await release.decide_ready(roots))
             if claim is not None:
                 await store_answer(tx, claim, str(flow.id).encode())
             return AddedFlow(flow.id, await transition.write_all())
 
-        return await self._engine.write(work)
+        return await self._engine.write(write_flow)
 
     async def resume_flow(self, flow: GroupId, now: Instant) -> Applied:
-        return await self._engine.write(lambda tx: _Resuming(tx, self._lanes, flow, now).resume())
+        return await self._engine.write(lambda tx: _FlowResumption(tx, self._lanes, flow, now).resume_steps())
 
     async def flow_steps(self, flow: GroupId) -> list[StepRecord]:
-        async def work(tx: Tx) -> tuple[Sequence[Row], Sequence[Row]]:
+        async def read_steps(tx: Tx) -> tuple[Sequence[Row], Sequence[Row]]:
             return await tx.fetch(STEPS, flow), await tx.fetch(ITEMS, flow)
 
-        steps, items = await self._engine.browse_rows(work)
+        steps, items = await self._engine.browse(read_steps)
         counts: dict[StepKey, dict[TaskStatus, int]] = defaultdict(dict)
         for key, status, count in items:
             counts[key][task_rows.STATUSES[status]] = count
@@ -137,14 +137,14 @@ class FlowTables:
         return tallies
 
     async def place_in_flow(self, task: TaskId) -> PlaceInFlow | None:
-        async def work(tx: Tx) -> tuple[Sequence[Row], Sequence[Row]]:
-            found = await tx.fetch(PLACE, task)
-            return found, await tx.fetch(WAITS_FOR, task) if found else ()
+        async def read_place(tx: Tx) -> tuple[Sequence[Row], Sequence[Row]]:
+            places = await tx.fetch(PLACE, task)
+            return places, await tx.fetch(WAITS_FOR, task) if places else ()
 
-        found, parents = await self._engine.read_by_key(work)
-        if not found:
+        places, parents = await self._engine.glance(read_place)
+        if not places:
             return None
-        flow, key, item, items, unrun = found[0]
+        flow, key, item, items, unrun = places[0]
         waits_for = [
             (key, Edge(kind), None if status is None else task_rows.STATUSES[status]) for key, kind, status in parents
         ]
@@ -155,17 +155,17 @@ class FlowTables:
         return bytes(rows[0][0]) if rows and rows[0][0] is not None else None
 
 
-async def _add(tx: Tx, lanes: LaneBook, transition: Transition, flow: NewFlow) -> None:
+async def _insert_flow(tx: Tx, lanes: LaneBook, transition: Transition, flow: NewFlow) -> None:
     """Insert the rows of a flow, with every step waiting. Raises OverLimit."""
-    await lanes.keep_lanes(tx, {step.task.lane for step in flow.steps})
-    for door in (await open_doors(tx, lanes, flow.limited, flow.created_at)).values():
-        if full := door.violation([lanes[step.task.lane].requirement for step in flow.steps]):
-            raise over_limit(full, door.renews_at, flow.created_at)
-    joining = Joining(tx)
+    await lanes.keep(tx, {step.task.lane for step in flow.steps})
+    for quota in (await load_submit_quotas(tx, lanes, flow.limited, flow.created_at)).values():
+        if full := quota.violation([lanes[step.task.lane].requirement for step in flow.steps]):
+            raise over_limit(full, quota.renews_at, flow.created_at)
+    membership = GroupMembership(tx)
     # Closed: only the steps of its graph are members.
-    joining.create(NewGroup(flow.id, flow.project, flow.name, GroupKind.FLOW, is_closed=True))
-    await joining.write((), transition.tx_log, flow.created_at)
-    transition.tx_log.count_member(flow.id, None, TaskStatus.WAITING, len(flow.steps))
+    membership.create_group(NewGroup(flow.id, flow.project, flow.name, GroupKind.FLOW, is_closed=True))
+    await membership.write_groups((), transition.journal, flow.created_at)
+    transition.journal.member_moved(flow.id, None, TaskStatus.WAITING, len(flow.steps))
     await tx.insert(schema.task, NEW_TASKS.columns, NEW_TASKS.to_rows(step.task for step in flow.steps))
     live = [
         LiveTask.new(
@@ -182,19 +182,19 @@ async def _add(tx: Tx, lanes: LaneBook, transition: Transition, flow: NewFlow) -
     await tx.insert(schema.live, task_rows.LIVE_COLUMNS, task_rows.LIVE.to_rows(live))
     steps = [StepRow(step.task.id, flow.id, step.key, spec=row_codec.encode_json(step.spec)) for step in flow.steps]
     await tx.insert(schema.flow_step, StepRow._fields, steps)
-    if edges := [edge for step in flow.steps for edge in _edges(step.task.id, step.spec)]:
+    if edges := [edge for step in flow.steps for edge in _edge_rows(step.task.id, step.spec)]:
         await tx.insert(schema.dependency, EDGE_COLUMNS, edges)
     for step in flow.steps:
         transition.tx_log.count_transition(lanes[step.task.lane].project, None, TaskStatus.WAITING)
     transition.tx_log.add_events(EventBatch(Kind.TASK_SUBMITTED, {"task": [step.task.id for step in flow.steps]}))
 
 
-def _edges(task: TaskId, spec: StepSpec, among: set[StepKey] | None = None) -> list[Row]:
+def _edge_rows(task: TaskId, spec: StepSpec, among: set[StepKey] | None = None) -> list[Row]:
     parents = ((key, on) for key, on in spec.after.items() if among is None or key in among)
     return [(spec.sees[key], task, int(ONS[on])) for key, on in parents]
 
 
-class _Resuming:
+class _FlowResumption:
     """The resumption of a flow in one transaction: which steps run again, their first state, and what is decided at
     once."""
 
@@ -205,7 +205,7 @@ class _Resuming:
         self._now = now
         self._transition = Transition(tx, lanes, now)
 
-    async def resume(self) -> Applied:
+    async def resume_steps(self) -> Applied:
         tx = self._tx
         # The lock on the group lets one resumption run at a time; the locks on its members keep every running step
         # from ending between being read here and having a dependent step wait for it.
@@ -225,8 +225,8 @@ class _Resuming:
             if key in again:
                 awaited.setdefault(key, []).append(task)
         edges = {step.task: _waits_again(step, awaited.get(key, ()), again, steps) for key, step in steps.items()}
-        await self._open({steps[key].task: len(edges[steps[key].task]) for key in again}, items)
-        await self._wait_longer(
+        await self._reopen_steps({steps[key].task: len(edges[steps[key].task]) for key in again}, items)
+        await self._extend_waits(
             {
                 step.task: len(edges[step.task])
                 for key, step in steps.items()
@@ -238,10 +238,10 @@ class _Resuming:
             await tx.insert_new(schema.dependency, EDGE_COLUMNS, rows)
         release = StepRelease(self._transition, tx, self._lanes, self._now)
         ready = [steps[key].task for key in again if not edges[steps[key].task]]
-        await self._transition.release_children(await release.look_at(ready))
-        return await self._transition.write_all()
+        await self._transition.release_children(await release.decide_ready(ready))
+        return await self._transition.write()
 
-    async def _open(self, waits: Mapping[TaskId, int], items: Mapping[StepKey, list[TaskId]]) -> None:
+    async def _reopen_steps(self, waits: Mapping[TaskId, int], items: Mapping[StepKey, list[TaskId]]) -> None:
         wanted = [*waits, *(task for listed in items.values() for task in listed)]
         if not wanted:
             return
@@ -249,8 +249,8 @@ class _Resuming:
         await next_round(self._tx, self._lanes, finals, waits, self._transition.applied, self._transition.tx_log)
         await self._tx.execute("UPDATE flow_step SET unrun = 0 WHERE task AMONG($1)", list(waits))
 
-    async def _wait_longer(self, more: Mapping[TaskId, int]) -> None:
-        for step in await self._transition.lock_tasks(task for task, count in more.items() if count):
+    async def _extend_waits(self, more: Mapping[TaskId, int]) -> None:
+        for step in await self._transition.locked(task for task, count in more.items() if count):
             after = step._replace(waits=step.waits + more[step.id])
             self._transition.apply_transition(step, TaskTransition(after, Kind.TASK_READY))
 
@@ -263,6 +263,6 @@ def _waits_again(
     if step.items is not None:
         return [(task, step.task, int(Edge.ITEM)) for task in items]
     if step.status is TaskStatus.WAITING:
-        return _edges(step.task, step.spec, again)
+        return _edge_rows(step.task, step.spec, again)
     running = {key for key in step.spec.after if key in steps and not steps[key].status.is_final}
-    return _edges(step.task, step.spec, again | running) if step.status.is_final else []
+    return _edge_rows(step.task, step.spec, again | running) if step.status.is_final else []

@@ -29,46 +29,46 @@ OPEN_AGAIN = "UPDATE task_group SET finished_at = NULL WHERE id AMONG($1)"
 GROUPS = RowCodec(schema.task_group, Group)
 
 
-class _Locked(NamedTuple):
+class _LockedGroup(NamedTuple):
     project: str
     is_closed: bool
     is_finished: bool
 
 
-class Joining:
+class GroupMembership:
     def __init__(self, tx: Tx) -> None:
         self._tx = tx
-        self._known: dict[GroupId, _Locked] = {}
+        self._groups: dict[GroupId, _LockedGroup] = {}
         self._new: dict[GroupId, NewGroup] = {}
 
-    async def look_up(self, groups: Iterable[GroupId | None]) -> None:
+    async def load_groups(self, groups: Iterable[GroupId | None]) -> None:
         wanted = sorted(group for group in groups if group is not None)
         if wanted:
-            self._known.update(await _locked(self._tx, wanted))
+            self._groups.update(await _lock_groups(self._tx, wanted))
 
-    def create(self, new: NewGroup) -> None:
+    def create_group(self, new: NewGroup) -> None:
         """Create a group. Its first members may join it even if it is closed for all others."""
-        self._known[new.id] = _Locked(new.project, is_closed=False, is_finished=False)
+        self._groups[new.id] = _LockedGroup(new.project, is_closed=False, is_finished=False)
         self._new[new.id] = new
 
-    def withdraw(self, new: NewGroup) -> None:
-        del self._known[new.id], self._new[new.id]
+    def withdraw_group(self, new: NewGroup) -> None:
+        del self._groups[new.id], self._new[new.id]
 
-    def refusal(self, group: GroupId | None, project: str) -> Refusal | None:
+    def join_refusal(self, group: GroupId | None, project: str) -> Refusal | None:
         if group is None:
             return None
-        known = self._known.get(group)
-        if known is None:
+        locked = self._groups.get(group)
+        if locked is None:
             return Refusal(Code.UNKNOWN_GROUP, f"{group_text(group)} does not exist", "group_id")
-        if known.project != project:
-            of = f"project {known.project!r}" if known.project else "no project"
+        if locked.project != project:
+            of = f"project {locked.project!r}" if locked.project else "no project"
             return Refusal(Code.INVALID_INPUT, f"{group_text(group)} is of {of}", "group_id")
-        if known.is_closed:
+        if locked.is_closed:
             return Refusal(Code.GROUP_CLOSED, f"{group_text(group)} is closed", "group_id")
         return None
 
-    async def write(self, joined: Iterable[GroupId | None], tx_log: TransactionLog, now: Instant) -> None:
-        if made := list(self._new.values()):
+    async def write_groups(self, joined: Iterable[GroupId | None], journal: Journal, now: Instant) -> None:
+        if new_groups := list(self._new.values()):
             groups = [
                 Group(
                     id=new.id,
@@ -81,32 +81,32 @@ class Joining:
                     finishes=0,
                     spec=new.spec,
                 )
-                for new in made
+                for new in new_groups
             ]
             await self._tx.insert(schema.task_group, GROUPS.columns, GROUPS.to_rows(groups))
             each: dict[str, list[Any]] = {
-                "group": [new.id for new in made],
-                "name": [new.name for new in made],
-                "kind": [new.kind.word for new in made],
+                "group": [new.id for new in new_groups],
+                "name": [new.name for new in new_groups],
+                "kind": [new.kind.word for new in new_groups],
             }
-            tx_log.add_events(EventBatch(Kind.GROUP_CREATED, each))
-            for new in made:
+            journal.tell(EventBatch(Kind.GROUP_CREATED, each))
+            for new in new_groups:
                 if new.crawl is not None:
                     await add_crawl(self._tx, new.id, new.crawl, now)
-        again = [group for group in joined if group is not None and self._known[group].is_finished]
-        if again:
-            await self._tx.execute(OPEN_AGAIN, again)
+        finished = [group for group in joined if group is not None and self._groups[group].is_finished]
+        if finished:
+            await self._tx.execute(OPEN_AGAIN, finished)
 
 
-async def open_again(tx: Tx, groups: Iterable[GroupId]) -> None:
+async def reopen_groups(tx: Tx, groups: Iterable[GroupId]) -> None:
     """Reopen the groups of which a member is open again."""
     wanted = sorted(set(groups))
     if wanted:
-        finished = [group for group, known in (await _locked(tx, wanted)).items() if known.is_finished]
+        finished = [group for group, locked in (await _lock_groups(tx, wanted)).items() if locked.is_finished]
         if finished:
             await tx.execute(OPEN_AGAIN, finished)
 
 
-async def _locked(tx: Tx, groups: list[GroupId]) -> dict[GroupId, _Locked]:
+async def _lock_groups(tx: Tx, groups: list[GroupId]) -> dict[GroupId, _LockedGroup]:
     rows = await tx.fetch(LOCK_GROUPS, groups)
-    return {row[0]: _Locked(row[1], bool(row[2]), row[3] is not None) for row in rows}
+    return {row[0]: _LockedGroup(row[1], bool(row[2]), row[3] is not None) for row in rows}

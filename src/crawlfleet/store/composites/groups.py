@@ -100,11 +100,11 @@ class GroupTables:
         return GROUPS.from_rows(await self._engine.run_query(query.order_by(task_group.c.id.desc()).limit(limit)))
 
     async def group_counts(self, ids: Sequence[GroupId]) -> dict[GroupId, GroupCounts]:
-        return await self._engine.read_by_key(lambda tx: _counts(tx, ids))
+        return await self._engine.glance(lambda tx: _load_counts(tx, ids))
 
     async def count_members(self, group: GroupId) -> GroupCounts:
-        rows = await self._engine.browse_rows(lambda tx: tx.fetch(COUNT_MEMBERS, group))
-        return _as_counts(dict(rows))
+        rows = await self._engine.browse(lambda tx: tx.fetch(COUNT_MEMBERS, group))
+        return _make_counts(dict(rows))
 
     async def list_members(
         self, group: GroupId, after: TaskId, limit: int, *, with_results: bool = True
@@ -120,72 +120,72 @@ class GroupTables:
     async def ended_members(
         self, group: GroupId, statuses: Sequence[TaskStatus], after: TaskId, limit: int
     ) -> list[TaskId]:
-        async def work(tx: Tx) -> list[TaskId]:
+        async def read_ended_members(tx: Tx) -> list[TaskId]:
             return [
                 row[0] for status in statuses for row in await tx.fetch(ENDED_MEMBERS, group, int(status), after, limit)
             ]
 
-        return sorted(await self._engine.read(work))[:limit]
+        return sorted(await self._engine.read(read_ended_members))[:limit]
 
     async def member_failures(self, group: GroupId, limit: int) -> list[MemberFailure]:
-        async def work(tx: Tx) -> list[Row]:
+        async def read_failures(tx: Tx) -> list[Row]:
             return [
                 row
                 for status in (TaskStatus.FAILED, TaskStatus.TIMEOUT)
                 for row in await tx.fetch(MEMBER_FAILURES, group, int(status), limit)
             ]
 
-        rows = sorted(await self._engine.read_by_key(work))[:limit]
+        rows = sorted(await self._engine.glance(read_failures))[:limit]
         return [MemberFailure(task, task_rows.STATUSES[status], message) for task, status, message in rows]
 
     async def close_group(self, group: GroupId) -> bool:
-        async def work(tx: Tx) -> bool:
+        async def mark_closed(tx: Tx) -> bool:
             is_known = bool(await tx.execute(CLOSE, group))
             if is_known:
                 # Nothing moved, but this makes the leader look: a group that is empty is finished by closing it.
                 await tx.insert(schema.group_delta, _DELTA_COLUMNS, [(group, OPEN, 0)])
             return is_known
 
-        return await self._engine.write(work)
+        return await self._engine.write(mark_closed)
 
     async def remove_group(self, group: GroupId) -> bool:
-        async def work(tx: Tx) -> bool:
+        async def delete_if_empty(tx: Tx) -> bool:
             await tx.fetch(LOCK_SETTLED, [group])
             if await tx.fetch(HAS_MEMBERS, group) or await shed_urls(tx, [group]):
                 return False
             await forget_groups(tx, [group])
             return True
 
-        return await self._engine.write(work)
+        return await self._engine.write(delete_if_empty)
 
     async def settle_groups(self, term: int, now: Instant) -> int:
-        return await self._engine.write(lambda tx: _settle(tx, now), term)
+        return await self._engine.write(lambda tx: _fold_deltas(tx, now), term)
 
 
-async def _settle(tx: Tx, now: Instant) -> int:
+async def _fold_deltas(tx: Tx, now: Instant) -> int:
     deltas = await tx.fetch(DELTAS)
     if not deltas:
         return 0
     touched = sorted({group for _, group in deltas})
     # Groups are locked before their deltas, as everywhere: see store.composites.group_membership.
     groups = await tx.fetch(LOCK_SETTLED, touched)
-    taken = await tx.fetch(TAKE_DELTAS, [number for number, _ in deltas])
+    folded = await tx.fetch(TAKE_DELTAS, [number for number, _ in deltas])
     sums: Counter[tuple[GroupId, int]] = Counter()
-    for group, status, n in [*await tx.fetch(FOLDED, touched), *taken]:
+    for group, status, n in [*await tx.fetch(FOLDED, touched), *folded]:
         sums[group, status] += n
     await tx.execute(FORGET_FOLDED, touched)
-    known = {row[0] for row in groups}
-    rows = [(group, status, n) for (group, status), n in sums.items() if n and group in known]
+    existing = {row[0] for row in groups}
+    rows = [(group, status, n) for (group, status), n in sums.items() if n and group in existing]
     await tx.insert(schema.group_counter, _DELTA_COLUMNS, rows)
-    await _finish(tx, groups, now)
-    return len(taken)
+    await _finish_groups(tx, groups, now)
+    return len(folded)
 
 
-async def _finish(tx: Tx, groups: Sequence[Row], now: Instant) -> None:
+async def _finish_groups(tx: Tx, groups: Sequence[Row], now: Instant) -> None:
     """Finish the groups whose members have all ended. Deltas written since count too: a group is finished by all that
     is known of it, not only by what was folded."""
     unfinished = {group: bool(is_closed) for group, is_closed, finished_at in groups if finished_at is None}
-    counts = await _counts(tx, list(unfinished))
+    counts = await _load_counts(tx, list(unfinished))
     finished = [group for group, is_closed in unfinished.items() if is_finished(counts[group], is_closed)]
     if finished:
         await tx.execute(FINISH, finished, now)
@@ -206,7 +206,7 @@ async def forget_groups(tx: Tx, groups: Sequence[GroupId]) -> None:
     await tx.execute("DELETE FROM task_group WHERE id AMONG($1)", ids)
 
 
-async def old_groups(
+async def find_old_groups(
     tx: Tx, after: GroupId, oldest: GroupId, before: Instant, limit: int
 ) -> tuple[list[GroupId], GroupId]:
     """Find the due groups among the next ones; also the last one that was looked at (0 when there are no further
@@ -217,25 +217,25 @@ async def old_groups(
 
 async def forget_old_groups(tx: Tx, due: Sequence[GroupId], before: Instant) -> tuple[int, bool]:
     """Delete due groups; return how many, and whether some are left because their crawls are large."""
-    found = [row[0] for row in await tx.fetch(HOLD_OLD_GROUPS, list(due), before)]
-    if not found:
+    held = [row[0] for row in await tx.fetch(HOLD_OLD_GROUPS, list(due), before)]
+    if not held:
         return 0, False
     # A task may have joined between the read and the lock.
-    joined = {row[0] for row in await tx.fetch(STILL_JOINED, found)}
-    left = await shed_urls(tx, [group for group in found if group not in joined])
-    gone = [group for group in found if group not in joined and group not in left]
+    joined = {row[0] for row in await tx.fetch(STILL_JOINED, held)}
+    left = await shed_urls(tx, [group for group in held if group not in joined])
+    gone = [group for group in held if group not in joined and group not in left]
     await forget_groups(tx, gone)
     return len(gone), bool(left)
 
 
-async def _counts(tx: Tx, ids: Iterable[GroupId]) -> dict[GroupId, GroupCounts]:
+async def _load_counts(tx: Tx, ids: Iterable[GroupId]) -> dict[GroupId, GroupCounts]:
     by_status: dict[GroupId, dict[int, int]] = {group: {} for group in ids}
     if by_status:
         for group, status, n in await tx.fetch(GROUP_TOTALS, list(by_status)):
             by_status[group][status] = int(n)
-    return {group: _as_counts(found) for group, found in by_status.items()}
+    return {group: _make_counts(counts) for group, counts in by_status.items()}
 
 
-def _as_counts(by_status: dict[int, int]) -> GroupCounts:
+def _make_counts(by_status: dict[int, int]) -> GroupCounts:
     ends = (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.TIMEOUT, TaskStatus.CANCELLED)
     return GroupCounts(by_status.get(OPEN, 0), *(by_status.get(int(status), 0) for status in ends))

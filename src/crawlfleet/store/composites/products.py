@@ -61,7 +61,7 @@ CHANGES_PER_PRODUCT = 10
 """Average number of changes per product that one transaction deletes, as a limit."""
 
 
-class Seen(NamedTuple):
+class ProductSighting(NamedTuple):
     project: str
     execution: ExecutionId
     product: Product
@@ -71,15 +71,17 @@ class ProductTables:
     _engine: QueryEngine
 
     async def put_products(self, batch: ProductBatch, now: Instant) -> bool:
-        async def work(tx: Tx) -> bool:
-            found = await tx.fetch(HOLD_WRITER, batch.task, batch.execution, batch.node)
-            if not found:
+        async def write_batch(tx: Tx) -> bool:
+            projects = await tx.fetch(HOLD_WRITER, batch.task, batch.execution, batch.node)
+            if not projects:
                 return False
-            ((project,),) = found
-            await put_products(tx, [Seen(project, batch.execution, product) for product in batch.products], now)
+            ((project,),) = projects
+            await put_products(
+                tx, [ProductSighting(project, batch.execution, product) for product in batch.products], now
+            )
             return True
 
-        return await self._engine.write(work)
+        return await self._engine.write(write_batch)
 
     async def list_products(
         self, where: ProductFilter, limit: int, after: ProductKey | None = None
@@ -102,8 +104,8 @@ class ProductTables:
         return RecordPage(PRODUCTS.from_rows(page.rows), has_more=page.has_more)
 
     async def find_product(self, key: ProductKey) -> ProductRecord | None:
-        found = await self._listed(select(*PRODUCTS.selected).where(schema.product.c.key == key))
-        return found[0] if found else None
+        records = await self._query_products(select(*PRODUCTS.selected).where(schema.product.c.key == key))
+        return records[0] if records else None
 
     async def product_changes(self, key: ProductKey) -> list[ProductChange]:
         rows = await self._engine.browse_rows(lambda tx: tx.fetch(CHANGES, key))
@@ -114,11 +116,11 @@ class ProductTables:
     ) -> list[ProductRecord]:
         product = schema.product.c
         unseen = and_(product.seen_at < since, product.gone_at.is_(None))
-        return await self._listed(_in_shop(project, shop, after).where(unseen).limit(limit))
+        return await self._query_products(_shop_query(project, shop, after).where(unseen).limit(limit))
 
     async def sync_counts(self, project: str, shop: str, since: Instant) -> SyncCounts:
         product = schema.product.c
-        kinds = _kinds(since)
+        kinds = _kind_conditions(since)
         counted = [func.coalesce(func.sum(case((kinds[name], 1), else_=0)), 0) for name in SyncCounts._fields]
         query = select(*counted).where(product.project == project, product.shop == shop)
         ((*counts,),) = await self._engine.run_query(query)
@@ -127,20 +129,20 @@ class ProductTables:
     async def synced_products(
         self, project: str, shop: str, since: Instant, kind: ChangeKind, after: ProductKey, limit: int
     ) -> list[ProductRecord]:
-        query = _in_shop(project, shop, after).where(_kinds(since)[kind.word]).limit(limit)
-        return await self._listed(query)
+        query = _shop_query(project, shop, after).where(_kind_conditions(since)[kind.word]).limit(limit)
+        return await self._query_products(query)
 
-    async def _listed(self, query: Select[Any]) -> list[ProductRecord]:
-        return PRODUCTS.from_rows(await self._engine.run_query(query))
+    async def _query_products(self, query: Select[Any]) -> list[ProductRecord]:
+        return PRODUCTS.from_rows(await self._engine.query(query))
 
 
-def _in_shop(project: str, shop: str, after: ProductKey) -> Select[Any]:
+def _shop_query(project: str, shop: str, after: ProductKey) -> Select[Any]:
     product = schema.product.c
     of_shop = and_(product.project == project, product.shop == shop, product.key > after)
     return select(*PRODUCTS.selected).where(of_shop).order_by(product.key)
 
 
-def _kinds(since: Instant) -> dict[str, ColumnElement[bool]]:
+def _kind_conditions(since: Instant) -> dict[str, ColumnElement[bool]]:
     """Return conditions of the sets of products in a span: a product that came and went within it is neither new nor
     gone."""
     product = schema.product.c
@@ -154,37 +156,40 @@ def _kinds(since: Instant) -> dict[str, ColumnElement[bool]]:
     }
 
 
-async def put_products(tx: Tx, seen: Sequence[Seen], now: Instant) -> None:
+async def put_products(tx: Tx, sightings: Sequence[ProductSighting], now: Instant) -> None:
     """Write products in the caller's transaction, which holds the executions that saw them. If a product was seen
     several times, the last sighting counts."""
-    by_key = {key_of(one.project, one.product.shop, one.product.id): one for one in seen}
+    by_key = {key_of(seen.project, seen.product.shop, seen.product.id): seen for seen in sightings}
     keys = sorted(by_key)
     locked = PRODUCTS.from_rows(await tx.fetch(LOCK_PRODUCTS, keys)) if keys else []
-    known = {record.key: record for record in locked}
-    new = [one for key in keys if key not in known and (one := _judged(None, by_key[key], now)) is not None]
+    stored = {record.key: record for record in locked}
+    new_keys = [key for key in keys if key not in stored]
+    new = [update for key in new_keys if (update := _compare_sighting(None, by_key[key], now)) is not None]
     if new:
-        await tx.insert_new(schema.product, PRODUCTS.columns, PRODUCTS.to_rows(one.after for one in new))
-        # A concurrent transaction may have inserted one of them first; then ours is a sighting of a known product.
-        ours = {one.after.key: one for one in new}
-        for found in PRODUCTS.from_rows(await tx.fetch(LOCK_PRODUCTS, list(ours))):
-            if found != ours[found.key].after:
-                known[found.key] = found
-        new = [one for one in new if one.after.key not in known]
-    old = [one for key, was in known.items() if (one := _judged(was, by_key[key], now)) is not None]
-    changed = PRODUCTS.to_rows(one.after for one in old if one.change is not None)
+        await tx.insert_new(schema.product, PRODUCTS.columns, PRODUCTS.to_rows(update.after for update in new))
+        # A concurrent transaction may have inserted one of them first; then ours is a sighting of a stored product.
+        ours = {update.after.key: update for update in new}
+        for record in PRODUCTS.from_rows(await tx.fetch(LOCK_PRODUCTS, list(ours))):
+            if record != ours[record.key].after:
+                stored[record.key] = record
+        new = [update for update in new if update.after.key not in stored]
+    old = [
+        update for key, before in stored.items() if (update := _compare_sighting(before, by_key[key], now)) is not None
+    ]
+    changed = PRODUCTS.to_rows(update.after for update in old if update.change is not None)
     await tx.update(schema.product, PRODUCTS.columns, changed)
-    unchanged = _SEEN.to_rows(one.after for one in old if one.change is None)
+    unchanged = _SEEN.to_rows(update.after for update in old if update.change is None)
     await tx.update(schema.product, _SEEN.columns, unchanged)
-    await _note_changes(tx, [*new, *old])
+    await _insert_changes(tx, [*new, *old])
 
 
-async def forget_gone(tx: Tx, before: Instant, limit: int) -> tuple[int, bool]:
+async def forget_gone_products(tx: Tx, before: Instant, limit: int) -> tuple[int, bool]:
     """Delete products that are gone since before then, with their changes; return how many, and whether there may be
     more."""
-    found = await tx.fetch(GONE_LONG, before, limit)
+    rows = await tx.fetch(GONE_LONG, before, limit)
     keys: list[ProductKey] = []
     changes = 0
-    for key, count in found:
+    for key, count in rows:
         changes += min(count, CHANGES_KEPT)
         if keys and changes > CHANGES_PER_PRODUCT * limit:
             break
@@ -192,11 +197,11 @@ async def forget_gone(tx: Tx, before: Instant, limit: int) -> tuple[int, bool]:
     if keys:
         await tx.execute("DELETE FROM product_change WHERE product AMONG($1)", keys)
         await tx.execute("DELETE FROM product WHERE key AMONG($1)", keys)
-    return len(keys), len(keys) < len(found) or len(found) >= limit
+    return len(keys), len(keys) < len(rows) or len(rows) >= limit
 
 
-async def _note_changes(tx: Tx, all_judged: Sequence[ProductUpdate]) -> None:
-    changes = [(one.after.key, one.change) for one in all_judged if one.change is not None]
+async def _insert_changes(tx: Tx, updates: Sequence[ProductUpdate]) -> None:
+    changes = [(update.after.key, update.change) for update in updates if update.change is not None]
     rows = [(key, *_CHANGES.to_row(change)) for key, change in changes]
     if rows:
         await tx.insert(schema.product_change, ("product", *_CHANGES.columns), rows)
@@ -204,5 +209,5 @@ async def _note_changes(tx: Tx, all_judged: Sequence[ProductUpdate]) -> None:
         await tx.execute(FORGET_CHANGES, many)
 
 
-def _judged(was: ProductRecord | None, one: Seen, now: Instant) -> ProductUpdate | None:
-    return compare_product(was, one.project, one.product, one.execution, now)
+def _compare_sighting(before: ProductRecord | None, sighting: ProductSighting, now: Instant) -> ProductUpdate | None:
+    return compare_product(before, sighting.project, sighting.product, sighting.execution, now)

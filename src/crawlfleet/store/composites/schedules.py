@@ -30,7 +30,7 @@ SCHEDULES = RowCodec(
     formats={"recent": Format(row_codec.encode_json, lambda body: tuple(row_codec.decode_json(body)))},
 )
 TICK_ROWS = RowCodec(schema.tick, Tick)
-_TOLD = frozenset(SCHEDULES.columns) - {
+_REPORTED_COLUMNS = frozenset(SCHEDULES.columns) - {
     "anchor_at",
     "changed_at",
     "fired_until",
@@ -70,25 +70,25 @@ class ScheduleTables:
     _engine: QueryEngine
 
     async def add_schedule(self, make: Callable[[], Schedule], claim: Claim | None, now: Instant) -> ScheduleAnswer:
-        async def work(tx: Tx) -> ScheduleAnswer:
-            if claim is not None and (known := await claim_key(tx, claim, now)) is not None:
-                return ScheduleAnswer(await locked(tx, int(known)), is_replay=True)
+        async def insert_schedule(tx: Tx) -> ScheduleAnswer:
+            if claim is not None and (stored_id := await claimed(tx, claim, now)) is not None:
+                return ScheduleAnswer(await lock_schedule(tx, int(stored_id)), is_replay=True)
             schedule = make()
             if (await tx.fetch(COUNT_SCHEDULES))[0][0] >= limits.SCHEDULES:
                 raise OverLimit(f"there are {limits.SCHEDULES} schedules already")
             await tx.insert(schema.schedule, SCHEDULES.columns, [SCHEDULES.to_row(schedule)])
             if claim is not None:
-                await store_answer(tx, claim, str(schedule.id).encode())
-            await _tell(tx, Kind.SCHEDULE_CREATED, schedule.id, now, task_type=schedule.task_type)
+                await keep_answer(tx, claim, str(schedule.id).encode())
+            await _write_event(tx, Kind.SCHEDULE_CREATED, schedule.id, now, task_type=schedule.task_type)
             return ScheduleAnswer(schedule)
 
-        return await self._engine.write(work)
+        return await self._engine.write(insert_schedule)
 
     async def change_schedule(
         self, schedule: ScheduleId, change: Callable[[Schedule], Schedule], now: Instant
     ) -> Schedule:
-        async def work(tx: Tx) -> Schedule:
-            have = await locked(tx, schedule)
+        async def apply_change(tx: Tx) -> Schedule:
+            have = await lock_schedule(tx, schedule)
             want = change(have)
             if want == have:
                 return have
@@ -96,19 +96,19 @@ class ScheduleTables:
             old, new = SCHEDULES.to_row(have), SCHEDULES.to_row(want)
             await tx.update(schema.schedule, SCHEDULES.columns, [new])
             fields = [name for name, before, after in zip(SCHEDULES.columns, old, new, strict=True) if before != after]
-            said = [name for name in fields if name in _TOLD]
-            await _tell(tx, Kind.SCHEDULE_CHANGED, schedule, now, fields=said, is_paused=want.is_paused)
+            reported = [name for name in fields if name in _REPORTED_COLUMNS]
+            await _write_event(tx, Kind.SCHEDULE_CHANGED, schedule, now, fields=reported, is_paused=want.is_paused)
             return want
 
-        return await self._engine.write(work)
+        return await self._engine.write(apply_change)
 
     async def remove_schedule(self, schedule: ScheduleId, now: Instant) -> None:
-        async def work(tx: Tx) -> None:
-            await locked(tx, schedule)
+        async def delete_schedule(tx: Tx) -> None:
+            await lock_schedule(tx, schedule)
             await tx.execute(_DELETE, schedule)
-            await _tell(tx, Kind.SCHEDULE_REMOVED, schedule, now)
+            await _write_event(tx, Kind.SCHEDULE_REMOVED, schedule, now)
 
-        await self._engine.write(work)
+        await self._engine.write(delete_schedule)
 
     async def find_schedule(self, schedule: ScheduleId) -> Schedule | None:
         rows = await self._engine.read_by_key(lambda tx: tx.fetch(SCHEDULE, schedule))
@@ -135,20 +135,20 @@ class ScheduleTables:
         return TICK_ROWS.from_rows(rows)
 
     async def due_schedules(self, now: Instant, limit: int) -> list[Schedule]:
-        async def work(tx: Tx) -> Sequence[Row]:
+        async def read_due(tx: Tx) -> Sequence[Row]:
             due = list(await tx.fetch(DUE_SCHEDULES, now, limit))
             released = await tx.fetch(RELEASED_SCHEDULES, limit - len(due)) if len(due) < limit else []
             return list({row[0]: row for row in [*due, *released]}.values())
 
-        # A `read`, not `read_by_key`: templates may be large, and many schedules are read at once.
-        return SCHEDULES.from_rows(await self._engine.read(work))
+        # A `read`, not a `glance`: templates may be large, and many schedules are read at once.
+        return SCHEDULES.from_rows(await self._engine.read(read_due))
 
     async def next_due(self) -> Instant | None:
-        found: Instant | None = (await self._engine.read_by_key(lambda tx: tx.fetch(NEXT_DUE)))[0][0]
-        return found
+        due_at: Instant | None = (await self._engine.glance(lambda tx: tx.fetch(NEXT_DUE)))[0][0]
+        return due_at
 
 
-async def locked(tx: Tx, schedule: ScheduleId) -> Schedule:
+async def lock_schedule(tx: Tx, schedule: ScheduleId) -> Schedule:
     rows = await tx.fetch(LOCK_SCHEDULE, schedule)
     if not rows:
         raise NotFound(f"no schedule {schedule_text(schedule)}")
@@ -163,7 +163,7 @@ async def forget_ticks(tx: Tx, before: Instant, limit: int) -> int:
     return await tx.execute(FORGET_TICKS, before, limit)
 
 
-async def forget_ended(tx: Tx, before: Instant, limit: int, now: Instant) -> int:
+async def forget_ended_schedules(tx: Tx, before: Instant, limit: int, now: Instant) -> int:
     """Delete schedules that have had no tick left since before then."""
     ended = [row[0] for row in await tx.fetch(ENDED_SCHEDULES, before, limit)]
     if ended:
@@ -172,5 +172,5 @@ async def forget_ended(tx: Tx, before: Instant, limit: int, now: Instant) -> int
     return len(ended)
 
 
-async def _tell(tx: Tx, kind: Kind, schedule: ScheduleId, now: Instant, **more: Any) -> None:
+async def _write_event(tx: Tx, kind: Kind, schedule: ScheduleId, now: Instant, **more: Any) -> None:
     await write_events(tx, [EventBatch(kind, shared={"schedule": schedule, **more})], now)

@@ -38,7 +38,7 @@ class CookieTables:
     _engine: QueryEngine
 
     async def merge_cookie_jar(self, wanted: CookieChanges, now: Instant) -> list[CookieRecord] | None:
-        async def read(tx: Tx) -> list[CookieRecord] | None:
+        async def merge_changes(tx: Tx) -> list[CookieRecord] | None:
             held = await tx.fetch(_HOLD_EXECUTION, wanted.task, wanted.execution, wanted.node)
             if not held:
                 return None
@@ -53,7 +53,7 @@ class CookieTables:
             await tx.execute(_WRITE_JAR, project, name, msgspec.json.encode(merged), now)
             return merged
 
-        return await self._engine.write(read)
+        return await self._engine.write(merge_changes)
 
     async def cookie_jars(self, project: str | None, limit: int) -> list[CookieJarSummary]:
         jar = schema.cookie_jar
@@ -61,8 +61,8 @@ class CookieTables:
         if project is not None:
             query = query.where(jar.c.project == project)
         return [
-            _summary(project_name, name, _records.decode(body), changed_at)
-            for project_name, name, body, changed_at in await self._engine.run_query(query.limit(limit))
+            _summarize_jar(project_name, name, _records.decode(body), changed_at)
+            for project_name, name, body, changed_at in await self._engine.query(query.limit(limit))
         ]
 
     async def remove_cookie_jar(self, project: str, name: str) -> bool:
@@ -76,6 +76,6 @@ async def _find_own_jar(tx: Tx, task: TaskId, group: GroupId | None) -> str:
     return f"{OWN_JAR_MARK}{task_text(task)}"
 
 
-def _summary(project: str, name: str, records: list[CookieRecord], changed_at: Instant) -> CookieJarSummary:
+def _summarize_jar(project: str, name: str, records: list[CookieRecord], changed_at: Instant) -> CookieJarSummary:
     hosts = sorted({urlsplit(record.url).hostname or "" for record in records})
     return CookieJarSummary(project, name, len(records), tuple(hosts[:SUMMARY_HOSTS]), changed_at)

@@ -39,7 +39,7 @@ HOLD_TOLD = "SELECT node, session, number FROM host_told WHERE node AMONG($1) OR
 TAKE_BATCHES = (
     "DELETE FROM host_delta WHERE id IN (SELECT id FROM host_delta ORDER BY id LIMIT $1) RETURNING at, body, node"
 )
-KEPT = "SELECT host, since_at, figures FROM host_figure WHERE span_s = $1 AND at = $2 AND host AMONG($3)"
+STORED_FIGURES = "SELECT host, since_at, figures FROM host_figure WHERE span_s = $1 AND at = $2 AND host AMONG($3)"
 COUNT = "SELECT COUNT(*) FROM host_figure WHERE span_s = $1 AND at = $2 AND host <> '*'"
 REPLACED = "DELETE FROM host_figure WHERE span_s = $1 AND at = $2 AND host AMONG($3)"
 LEAST_RECENT = (
@@ -70,17 +70,17 @@ class HostFigureTables:
     _engine: QueryEngine
 
     async def add_figures(self, batches: Sequence[Batch], now: Instant) -> list[bool]:
-        return await self._engine.write(lambda tx: _take(tx, batches, now)) if batches else []
+        return await self._engine.write(lambda tx: _accept_batches(tx, batches, now)) if batches else []
 
     async def fold_figures(self, term: int, now: Instant, limit: int = 1_000) -> list[Folded]:
-        async def work(tx: Tx) -> list[Folded]:
+        async def fold_batches(tx: Tx) -> list[Folded]:
             rows = await tx.fetch(TAKE_BATCHES, limit)
-            batches = [Folded(node, at, _decode_hosts(bytes(body))) for at, body, node in rows]
-            for (span_s, at), counted in sorted(_summed(batches).items()):
-                await _fold(tx, span_s, at, counted, now)
+            batches = [Folded(node, sent_at, _decode_hosts(bytes(body))) for sent_at, body, node in rows]
+            for (span_s, starts_at), counted in sorted(_sum_batches(batches).items()):
+                await _fold_span(tx, span_s, starts_at, counted, now)
             return batches
 
-        return await self._engine.write(work, term)
+        return await self._engine.write(fold_batches, term)
 
     async def drop_figures(self, term: int, now: Instant, limit: int = 1_000) -> int:
         gone = await self._engine.write(lambda tx: tx.execute(OLD_TOTALS, now - KEEP_TOTALS_MS, limit), term)
@@ -94,28 +94,28 @@ class HostFigureTables:
         return Counted(rows[0][1], TOTAL, _decode_row(bytes(rows[0][2]))) if rows else None
 
     async def host_history(self, host: str, span_s: int, since: Instant, until: Instant, limit: int) -> list[Counted]:
-        rows = await self._engine.browse_rows(lambda tx: tx.fetch(HISTORY, host, span_s, since, until, limit))
-        return [Counted(at, span, _decode_row(bytes(figures))) for at, span, figures in reversed(rows)]
+        rows = await self._engine.browse(lambda tx: tx.fetch(HISTORY, host, span_s, since, until, limit))
+        return [Counted(starts_at, span, _decode_row(bytes(figures))) for starts_at, span, figures in reversed(rows)]
 
 
-async def _take(tx: Tx, batches: Sequence[Batch], now: Instant) -> list[bool]:
+async def _accept_batches(tx: Tx, batches: Sequence[Batch], now: Instant) -> list[bool]:
     nodes = sorted({batch.node for batch in batches})
     await tx.insert_new(schema.host_told, ("node", "session", "number"), [(node, 0, 0) for node in nodes])
     newest = {node: (session, number) for node, session, number in await tx.fetch(HOLD_TOLD, nodes)}
-    taken, rows = [], []
+    accepted, rows = [], []
     for batch in batches:
-        name = (batch.session, batch.number)
-        taken.append(name > newest[batch.node])
-        if taken[-1]:
-            newest[batch.node] = name
+        batch_number = (batch.session, batch.number)
+        accepted.append(batch_number > newest[batch.node])
+        if accepted[-1]:
+            newest[batch.node] = batch_number
             rows.append((now, _encode(batch.hosts), batch.node))
     if rows:
         await tx.update(schema.host_told, ("node", "session", "number"), [(node, *newest[node]) for node in nodes])
         await tx.insert(schema.host_delta, ("at", "body", "node"), rows)
-    return taken
+    return accepted
 
 
-def _summed(batches: Sequence[Folded]) -> dict[tuple[int, Instant], dict[str, list[int]]]:
+def _sum_batches(batches: Sequence[Folded]) -> dict[tuple[int, Instant], dict[str, list[int]]]:
     """Sum batches by span and its start, for each host and for all hosts. Hours and totals are summed from minutes:
     there are far fewer of them than batches."""
     sums: dict[tuple[int, Instant], dict[str, list[int]]] = defaultdict(lambda: defaultdict(nothing))
@@ -123,33 +123,36 @@ def _summed(batches: Sequence[Folded]) -> dict[tuple[int, Instant], dict[str, li
         minute = sums[MINUTE_S, batch.at - batch.at % (MINUTE_S * 1000)]
         for host, figures in batch.hosts:
             add(minute[host], figures)
-    for (_, at), minute in list(sums.items()):
-        everybody = summed(minute.values())
-        minute[ALL_HOSTS] = everybody
-        for key in ((HOUR_S, at - at % (HOUR_S * 1000)), (TOTAL, 0)):
+    for (_, starts_at), minute in list(sums.items()):
+        all_hosts = summed(minute.values())
+        minute[ALL_HOSTS] = all_hosts
+        for key in ((HOUR_S, starts_at - starts_at % (HOUR_S * 1000)), (TOTAL, 0)):
             for host, figures in minute.items():
                 add(sums[key][host], figures)
     return sums
 
 
-async def _fold(tx: Tx, span_s: int, at: Instant, counted: Mapping[str, list[int]], now: Instant) -> None:
-    kept = {host: (since, figures) for host, since, figures in await tx.fetch(KEPT, span_s, at, list(counted))}
-    new = sorted(counted.keys() - kept.keys() - {ALL_HOSTS}, key=lambda host: (-counted[host][REQUESTS], host))
+async def _fold_span(tx: Tx, span_s: int, starts_at: Instant, counted: Mapping[str, list[int]], now: Instant) -> None:
+    stored = {
+        host: (since, figures)
+        for host, since, figures in await tx.fetch(STORED_FIGURES, span_s, starts_at, list(counted))
+    }
+    new = sorted(counted.keys() - stored.keys() - {ALL_HOSTS}, key=lambda host: (-counted[host][REQUESTS], host))
     if span_s != TOTAL and new:
-        new = new[: max(0, HOSTS_MOST[span_s] - await _count(tx, span_s, at))]
-    hosts = [*kept, *new] if ALL_HOSTS in kept else [*kept, *new, ALL_HOSTS]
+        new = new[: max(0, HOSTS_MOST[span_s] - await _count_hosts(tx, span_s, starts_at))]
+    hosts = [*stored, *new] if ALL_HOSTS in stored else [*stored, *new, ALL_HOSTS]
     rows = []
     for host in hosts:
-        since, figures = kept.get(host, (now, None))
+        since, figures = stored.get(host, (now, None))
         if figures is not None:
             add(counted[host], _decode_row(bytes(figures)))
-        rows.append((host, span_s, at, since, now, _encode(counted[host])))
-    if kept:
-        await tx.execute(REPLACED, span_s, at, list(kept))
+        rows.append((host, span_s, starts_at, since, now, _encode(counted[host])))
+    if stored:
+        await tx.execute(REPLACED, span_s, starts_at, list(stored))
     await tx.insert(schema.host_figure, _COLUMNS, rows)
-    if span_s == TOTAL and new and (over := await _count(tx, span_s, at) - TOTALS_MOST) > 0:
+    if span_s == TOTAL and new and (over := await _count_hosts(tx, span_s, starts_at) - TOTALS_MOST) > 0:
         await tx.execute(LEAST_RECENT, over)
 
 
-async def _count(tx: Tx, span_s: int, at: Instant) -> int:
-    return int((await tx.fetch(COUNT, span_s, at))[0][0])
+async def _count_hosts(tx: Tx, span_s: int, starts_at: Instant) -> int:
+    return int((await tx.fetch(COUNT, span_s, starts_at))[0][0])

@@ -86,10 +86,10 @@ class HostTables:
 
     async def add_host_notes(self, notes: Sequence[HostNote]) -> None:
         if notes:
-            await self._engine.write(lambda tx: _note(tx, notes))
+            await self._engine.write(lambda tx: _insert_notes(tx, notes))
 
     async def host_look(self, now: Instant) -> HostLook:
-        async def work(tx: Tx) -> HostLook:
+        async def read_look(tx: Tx) -> HostLook:
             sessions = [
                 SessionHosts(node, session, bool(is_open), lease_ms, hosts and bytes(hosts), granted or 0)
                 for node, session, is_open, lease_ms, hosts, granted in await tx.fetch(SESSION_HOSTS)
@@ -97,21 +97,21 @@ class HostTables:
             sql = f"SELECT {_NOTES.select} FROM host_news ORDER BY id LIMIT {NOTES}"
             return HostLook(sessions, _NOTES.from_rows(await tx.fetch(sql)))
 
-        return await self._engine.read(work)
+        return await self._engine.read(read_look)
 
     async def all_shares(self) -> list[HostShare]:
-        return [_share(row) for row in await self._engine.read(lambda tx: tx.fetch(_SELECT_SHARES))]
+        return [_share_from_row(row) for row in await self._engine.read(lambda tx: tx.fetch(_SELECT_SHARES))]
 
     async def put_grants(self, change: GrantChange, term: int, now: Instant) -> list[EvidenceRow]:
-        async def work(tx: Tx) -> list[EvidenceRow]:
+        async def write_grants(tx: Tx) -> list[EvidenceRow]:
             if change.hosts:
                 new = HOSTS.to_rows(Host(host.name) for host in change.hosts)
                 await tx.insert_new(schema.host, HOSTS.columns, new)
                 await tx.update(schema.host, _LEARNED.columns, _LEARNED.to_rows(change.hosts))
             if change.gone:
                 await tx.execute("DELETE FROM host_share WHERE id AMONG($1)", change.gone)
-            await tx.update(schema.host_share, _SHARE_COLUMNS, [_share_row(share) for share in change.shares])
-            await tx.insert(schema.host_share, _SHARE_COLUMNS, [_share_row(share) for share in change.new_shares])
+            await tx.update(schema.host_share, _SHARE_COLUMNS, [_row_from_share(share) for share in change.shares])
+            await tx.insert(schema.host_share, _SHARE_COLUMNS, [_row_from_share(share) for share in change.new_shares])
             await _set_versions(tx, change.versions)
             if change.taken:
                 await tx.execute("DELETE FROM host_news WHERE id AMONG($1)", change.taken)
@@ -119,18 +119,18 @@ class HostTables:
                 await write_events(tx, change.events, now)
             return await add_evidence(tx, change.evidence) if change.evidence else []
 
-        return await self._engine.write(work, term)
+        return await self._engine.write(write_grants, term)
 
     async def load_grants(self, nodes: Sequence[NodeId]) -> dict[NodeId, Granted]:
-        rows = await self._engine.read_by_key(lambda tx: tx.fetch(GRANTED, list(nodes)))
-        found: dict[NodeId, Granted] = {}
+        rows = await self._engine.glance(lambda tx: tx.fetch(GRANTED, list(nodes)))
+        by_node: dict[NodeId, Granted] = {}
         shares: dict[NodeId, list[tuple[HostShare, Instant]]] = {}
         for node, session, version, until, *share in rows:
-            mine = shares.setdefault(node, [])
-            found.setdefault(node, Granted(node, session, version or 0, mine))
+            node_shares = shares.setdefault(node, [])
+            by_node.setdefault(node, Granted(node, session, version or 0, node_shares))
             if share[0] is not None:
-                mine.append((_share(share), until or 0))
-        return found
+                node_shares.append((_share_from_row(share), until or 0))
+        return by_node
 
     async def load_hosts(self, names: Sequence[str]) -> dict[str, Host]:
         sql = f"SELECT {HOSTS.select} FROM host WHERE name AMONG($1)"
@@ -152,24 +152,24 @@ class HostTables:
 
     async def host_shares(self, host: str) -> list[HostShare]:
         sql = f"{_SELECT_SHARES} WHERE host = $1 ORDER BY id"
-        return [_share(row) for row in await self._engine.read(lambda tx: tx.fetch(sql, host))]
+        return [_share_from_row(row) for row in await self._engine.read(lambda tx: tx.fetch(sql, host))]
 
     async def set_host(self, host: str, limits: HostLimits, by: str, now: Instant) -> Host:
-        async def work(tx: Tx) -> Host:
+        async def write_limits(tx: Tx) -> Host:
             await tx.insert_new(schema.host, HOSTS.columns, [HOSTS.to_row(Host(host))])
-            said = Host(host, limits, set_by=by, set_at=now) if limits else Host(host)
-            await tx.update(schema.host, _SET.columns, [_SET.to_row(said)])
-            await _note(tx, [HostNote(host, HostNoteKind.CHANGED)])
+            limited = Host(host, limits, set_by=by, set_at=now) if limits else Host(host)
+            await tx.update(schema.host, _SET.columns, [_SET.to_row(limited)])
+            await _insert_notes(tx, [HostNote(host, HostNoteKind.CHANGED)])
             sql = f"SELECT {HOSTS.select} FROM host WHERE name = $1"
             return HOSTS.from_row((await tx.fetch(sql, host))[0])
 
-        return await self._engine.write(work)
+        return await self._engine.write(write_limits)
 
     async def drop_hosts(self, term: int, before: Instant, limit: int) -> int:
         return await self._engine.write(lambda tx: tx.execute(OLD_HOSTS, before, limit), term)
 
 
-async def _note(tx: Tx, notes: Sequence[HostNote]) -> None:
+async def _insert_notes(tx: Tx, notes: Sequence[HostNote]) -> None:
     await tx.insert(schema.host_news, _NEW_NOTES.columns, _NEW_NOTES.to_rows(notes))
 
 
@@ -183,23 +183,23 @@ async def _set_versions(tx: Tx, versions: Sequence[tuple[NodeId, int, int]]) -> 
     await tx.update(schema.lease, ("node", "granted"), rows)
 
 
-def _share(row: Sequence[Any]) -> HostShare:
-    kept = _ShareRow._make(row)
+def _share_from_row(row: Sequence[Any]) -> HostShare:
+    stored = _ShareRow._make(row)
     return HostShare(
-        id=kept.id,
-        node=kept.node,
-        session=kept.session,
-        host=kept.host,
-        wanted=kept.wanted,
-        current=Units(kept.rate, kept.concurrency),
-        may_use=Units(kept.may_rate, kept.may_concurrency),
-        spacing_ms=kept.spacing_ms,
-        cut_version=kept.cut_version,
-        counted=(kept.requests, kept.refused, kept.blocked),
+        id=stored.id,
+        node=stored.node,
+        session=stored.session,
+        host=stored.host,
+        wanted=stored.wanted,
+        current=Units(stored.rate, stored.concurrency),
+        may_use=Units(stored.may_rate, stored.may_concurrency),
+        spacing_ms=stored.spacing_ms,
+        cut_version=stored.cut_version,
+        counted=(stored.requests, stored.refused, stored.blocked),
     )
 
 
-def _share_row(share: HostShare) -> _ShareRow:
+def _row_from_share(share: HostShare) -> _ShareRow:
     requests, refused, blocked = share.counted
     return _ShareRow(
         id=share.id,

@@ -21,7 +21,7 @@ class ClusterRemovalTables:
         # Checked outside of the writer: with many open tasks this takes a while, and it is rarely needed.
         await self._engine.read(lambda tx: self._refuse_named(tx, name))
 
-        async def work(tx: Tx) -> None:
+        async def delete_cluster(tx: Tx) -> None:
             if not await tx.fetch(LOCK_CLUSTER, name):
                 raise NotFound(f"no cluster {name!r}")
             rows = await tx.fetch("SELECT description FROM node WHERE removed_at IS NULL")
@@ -33,7 +33,7 @@ class ClusterRemovalTables:
             shared = {"cluster": name, "status": "removed", "project": None}
             await write_events(tx, [EventBatch(Kind.CLUSTER_CHANGED, shared=shared)], now)
 
-        await self._engine.write(work)
+        await self._engine.write(delete_cluster)
 
     async def _refuse_named(self, tx: Tx, name: str) -> None:
         lanes = [row[0] for row in await tx.fetch("SELECT DISTINCT lane FROM live")]

@@ -20,24 +20,24 @@ class IdSlotTables:
     _engine: Engine
 
     async def take_id_slot(self, boot: int, until: Instant) -> IdSlot:
-        async def work(tx: Tx) -> IdSlot:
+        async def assign_slot(tx: Tx) -> IdSlot:
             await lock_installation(tx)
             rows = await tx.fetch(ID_SLOTS)
-            known = {slot: IdSlot(slot, last) for slot, _, last, _ in rows}
+            id_slots = {slot: IdSlot(slot, last) for slot, _, last, _ in rows}
             for slot, holder, _, _ in rows:
                 if holder == boot:
-                    return known[slot]
+                    return id_slots[slot]
             turn = rows[-1][3] + 1 if rows else 1
-            if len(known) < BOOTS:
+            if len(id_slots) < BOOTS:
                 # Numbers of starts are consecutive: the first attempt finds a slot that was never used.
-                slot = next(number % BOOTS for number in range(boot, boot + BOOTS) if number % BOOTS not in known)
+                slot = next(number % BOOTS for number in range(boot, boot + BOOTS) if number % BOOTS not in id_slots)
                 await tx.insert_new(schema.id_slot, _COLUMNS, [(slot, boot, until, turn)])
                 return IdSlot(slot, 0)
-            silent = known[rows[0][0]]
+            silent = id_slots[rows[0][0]]
             await tx.update(schema.id_slot, _COLUMNS, [(silent.slot, boot, max(until, silent.until), turn)])
             return silent
 
-        return await self._engine.write(work)
+        return await self._engine.write(assign_slot)
 
     async def keep_id_slot(self, slot: int, boot: int, until: Instant) -> bool:
         return await self._engine.write(lambda tx: tx.execute(KEEP_ID_SLOT, slot, boot, until)) == 1

@@ -18,7 +18,7 @@ class LeadershipTables:
         return LeaderRow._make((await self._engine.read_by_key(lambda tx: tx.fetch(_SELECT)))[0])
 
     async def campaign(self, holder: str, seen: LeaderRow, now: Instant) -> int | None:
-        async def work(tx: Tx) -> int | None:
+        async def raise_term(tx: Tx) -> int | None:
             sql = (
                 "UPDATE leader SET term = term + 1, holder = $1, beats = 0, since_at = $2 "
                 "WHERE term = $3 AND beats = $4 AND holder = $5"
@@ -29,7 +29,7 @@ class LeadershipTables:
             await write_events(tx, [EventBatch(Kind.LEADER_ELECTED, shared=shared)], now)
             return seen.term + 1
 
-        return await self._engine.write(work)
+        return await self._engine.write(raise_term)
 
     async def record_beat(self, term: int) -> bool:
         sql = "UPDATE leader SET beats = beats + 1 WHERE term = $1 AND holder <> ''"
@@ -40,8 +40,8 @@ class LeadershipTables:
         await self._engine.write(lambda tx: tx.execute(sql, term))
 
     async def register_master(self, name: str, now: Instant) -> int:
-        async def work(tx: Tx) -> int:
+        async def insert_master(tx: Tx) -> int:
             sql = "INSERT INTO master (name, started_at) VALUES ($1, $2) RETURNING boot"
             return int((await tx.fetch(sql, name, now))[0][0])
 
-        return await self._engine.write(work)
+        return await self._engine.write(insert_master)

@@ -22,23 +22,29 @@ class NodeHealthTables:
     _engine: Engine
 
     async def set_health(self, changes: Sequence[HealthChange], term: int, now: Instant) -> None:
-        async def work(tx: Tx) -> None:
-            known = await tx.fetch(HEALTHS, sorted(change.node for change in changes))
-            have = {node: Health(health) for node, health in known}
+        async def write_health(tx: Tx) -> None:
+            rows = await tx.fetch(HEALTHS, sorted(change.node for change in changes))
+            have = {node: Health(health) for node, health in rows}
             changed = [change for change in changes if have.get(change.node) is change.had]
             details = [(change.node, row_codec.encode_json(change.details)) for change in changed]
             await tx.update(schema.node, ("id", "health_details"), details)
-            news = [change for change in changed if change.health is not change.had]
+            health_changes = [change for change in changed if change.health is not change.had]
             await tx.update(
-                schema.node, ("id", "health", "health_at"), [(one.node, int(one.health), now) for one in news]
+                schema.node,
+                ("id", "health", "health_at"),
+                [(change.node, int(change.health), now) for change in health_changes],
             )
-            batches = [_changed(one) for one in news]
-            batches += [unavailable(one.node, one.health.word) for one in news if one.health is Health.UNHEALTHY]
+            batches = [_health_event(change) for change in health_changes]
+            batches += [
+                unavailable_event(change.node, change.health.word)
+                for change in health_changes
+                if change.health is Health.UNHEALTHY
+            ]
             if batches:
                 await write_events(tx, batches, now)
 
         if changes:
-            await self._engine.write(work, term)
+            await self._engine.write(write_health, term)
 
     async def add_heartbeats(self, samples: Sequence[tuple[NodeId, bytes]], term: int, now: Instant) -> None:
         rows = [(node, now, body) for node, body in samples]
@@ -50,9 +56,9 @@ class NodeHealthTables:
     ) -> list[HeartbeatSample]:
         rows = await self._engine.read(lambda tx: tx.fetch(HISTORY, node, since, until, limit))
         return [
-            HeartbeatSample(at, measured)
-            for at, body in reversed(rows)
-            if (measured := row_codec.decode_measurement(bytes(body))) is not None
+            HeartbeatSample(sampled_at, measured)
+            for sampled_at, body in reversed(rows)
+            if (measured := row_codec.measurement(bytes(body))) is not None
         ]
 
 
@@ -61,15 +67,15 @@ async def clear_health(tx: Tx, node: NodeId, now: Instant, above: Health = Healt
     rows = await tx.fetch(HEALTHS, [node])
     if not rows or rows[0][1] <= above:
         return []
-    await tx.execute(CLEAR, node, int(Health.UNKNOWN), row_codec.encode_json({}), now)
-    return [_changed(HealthChange(node, Health(rows[0][1]), Health.UNKNOWN, {}))]
+    await tx.execute(CLEAR, node, int(Health.UNKNOWN), row_codec.encode({}), now)
+    return [_health_event(HealthChange(node, Health(rows[0][1]), Health.UNKNOWN, {}))]
 
 
-def unavailable(node: NodeId, reason: str) -> EventBatch:
+def unavailable_event(node: NodeId, reason: str) -> EventBatch:
     """Make the event that no more tasks are placed on the node."""
     return EventBatch(Kind.NODE_UNAVAILABLE, shared={"node": node, "reason": reason})
 
 
-def _changed(change: HealthChange) -> EventBatch:
+def _health_event(change: HealthChange) -> EventBatch:
     shared = {"node": change.node, "old": change.had.word, "new": change.health.word, "details": change.details}
     return EventBatch(Kind.NODE_HEALTH_CHANGED, shared=shared)

@@ -25,7 +25,7 @@ class NodeProxyTables:
     _engine: Engine
 
     async def put_node_proxies(self, node: NodeId, proxies: Sequence[ProxyHealth], now: Instant) -> bool:
-        async def work(tx: Tx) -> bool:
+        async def write_report(tx: Tx) -> bool:
             if not await tx.fetch(_HOLD_NODE, node):
                 return False
             body = msgspec.json.encode(list(proxies))
@@ -33,8 +33,8 @@ class NodeProxyTables:
             await tx.execute(_WRITE_REPORT, node, body, now)
             return True
 
-        return await self._engine.write(work)
+        return await self._engine.write(write_report)
 
     async def node_proxies(self) -> list[NodeProxies]:
         rows = await self._engine.read(lambda tx: tx.fetch(_READ_REPORTS))
-        return [NodeProxies(node, _health.decode(body), at) for node, body, at in rows]
+        return [NodeProxies(node, _health.decode(body), reported_at) for node, body, reported_at in rows]

@@ -22,7 +22,7 @@ class SlotTables:
     _engine: Engine
 
     async def set_slots(self, node: NodeId, slots: int | None, now: Instant, *, follows_load: bool = False) -> bool:
-        async def work(tx: Tx) -> bool:
+        async def write_slots(tx: Tx) -> bool:
             rows = await tx.fetch(LOCK_SLOTS, [node])
             if not rows:
                 return False
@@ -31,29 +31,31 @@ class SlotTables:
                 return True
             columns = ("id", "slots_wanted", "follows_load")
             await tx.update(schema.node, columns, [(node, slots, int(follows_load))])
-            shared = {"node": node, "old": _said(had, bool(followed)), "new": _said(slots, follows_load)}
-            told = EventBatch(Kind.NODE_SLOTS_CHANGED, shared=shared | {"reason": "set by hand"})
-            await write_events(tx, [told], now)
+            shared = {"node": node, "old": _slots_text(had, bool(followed)), "new": _slots_text(slots, follows_load)}
+            event = EventBatch(Kind.NODE_SLOTS_CHANGED, shared=shared | {"reason": "set by hand"})
+            await write_events(tx, [event], now)
             return True
 
-        return await self._engine.write(work)
+        return await self._engine.write(write_slots)
 
     async def scale_slots(self, changes: Sequence[SlotChange], term: int, now: Instant) -> set[NodeId]:
-        async def work(tx: Tx) -> set[NodeId]:
+        async def write_measured(tx: Tx) -> set[NodeId]:
             rows = await tx.fetch(LOCK_SLOTS, [change.node for change in changes])
             free = {node for node, wanted, _ in rows if wanted is None}
-            done = [change for change in changes if change.node in free]
-            if done:
-                await tx.update(schema.node, ("id", "slots_measured"), [(one.node, one.slots) for one in done])
-                nodes, had, slots, reasons = zip(*done, strict=True)
+            accepted = [change for change in changes if change.node in free]
+            if accepted:
+                await tx.update(
+                    schema.node, ("id", "slots_measured"), [(change.node, change.slots) for change in accepted]
+                )
+                nodes, had, slots, reasons = zip(*accepted, strict=True)
                 each = {"node": nodes, "old": had, "new": slots, "reason": reasons}
                 await write_events(tx, [EventBatch(Kind.NODE_SLOTS_CHANGED, each)], now)
             return free
 
-        return await self._engine.write(work, term) if changes else set()
+        return await self._engine.write(write_measured, term) if changes else set()
 
 
-def _said(slots: int | None, follows_load: bool) -> int | str:
+def _slots_text(slots: int | None, follows_load: bool) -> int | str:
     if slots is not None:
         return slots
     return "auto" if follows_load else "default"

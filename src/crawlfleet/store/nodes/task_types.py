@@ -51,34 +51,34 @@ class TypeTables:
     _engine: Engine
 
     async def put_built_in_types(self, schemas: Mapping[str, Mapping[str, Any]], release: int, now: Instant) -> None:
-        bodies = _encoded(schemas)
+        bodies = _encode_schemas(schemas)
         rows = _TYPES.to_rows(TypeRecord(name, 1, schemas[name], now, MASTERS, release) for name, _ in bodies)
 
-        async def work(tx: Tx) -> None:
+        async def write_built_ins(tx: Tx) -> None:
             await tx.insert_new(tables.task_type, _TYPES.columns, rows)
             for name, body in bodies:
                 await tx.execute(CHANGE_BUILT_IN, name, body, now, release)
                 await tx.execute(CLAIM_BUILT_IN, name, body, release)
 
         if rows:
-            await self._engine.write(work)
+            await self._engine.write(write_built_ins)
 
     async def put_task_types(
         self, schemas: Mapping[str, Mapping[str, Any]], node: NodeId, now: Instant
     ) -> dict[str, TypeIgnored]:
-        bodies = dict(_encoded(schemas))
+        bodies = dict(_encode_schemas(schemas))
         revisions = {name: schema_revision(schema) for name, schema in schemas.items()}
 
-        async def work(tx: Tx) -> dict[str, TypeIgnored]:
+        async def write_types(tx: Tx) -> dict[str, TypeIgnored]:
             rows = _TYPES.to_rows(TypeRecord(name, 1, schemas[name], now, node, revisions[name]) for name in bodies)
             await tx.insert_new(tables.task_type, _TYPES.columns, rows)
             for name, body in bodies.items():
                 await tx.execute(CHANGE_TYPE, name, body, now, node, revisions[name], now - OWNER_AWAY_MS)
                 await tx.execute(ADOPT_TYPE, name, body, node)
-            kept = await tx.fetch(FIND_TYPES, list(bodies))
-            return {name: _reason(owner, node) for name, body, owner in kept if bytes(body) != bodies[name]}
+            stored = await tx.fetch(FIND_TYPES, list(bodies))
+            return {name: _ignore_reason(owner, node) for name, body, owner in stored if bytes(body) != bodies[name]}
 
-        return await self._engine.write(work) if bodies else {}
+        return await self._engine.write(write_types) if bodies else {}
 
     async def put_type_names(self, names: Sequence[str], now: Instant) -> None:
         rows = _TYPES.to_rows(TypeRecord(name, 1, {"type": "object"}, now, NO_OWNER) for name in sorted(names))
@@ -90,12 +90,12 @@ class TypeTables:
         return sorted(_TYPES.from_rows(rows))
 
 
-def _encoded(schemas: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, bytes]]:
+def _encode_schemas(schemas: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, bytes]]:
     """Encode schemas in order of name: concurrent writers of the same task types lock them in the same order."""
     return [(name, _encode(schema)) for name, schema in sorted(schemas.items())]
 
 
-def _reason(owner: int, node: NodeId) -> TypeIgnored:
+def _ignore_reason(owner: int, node: NodeId) -> TypeIgnored:
     if owner == MASTERS:
         return TypeIgnored.BUILT_IN
     return TypeIgnored.OLDER if owner == node else TypeIgnored.OTHER_NODE

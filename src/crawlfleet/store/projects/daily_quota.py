@@ -25,7 +25,7 @@ from crawlfleet.scheduling.quotas.daily_quota import (
 )
 from crawlfleet.store import schema
 from crawlfleet.store.engine.transaction import Engine, Tx
-from crawlfleet.store.projects.project_rows import PROJECTS_AMONG, SHARE_PROJECTS, described
+from crawlfleet.store.projects.project_rows import PROJECTS_AMONG, SHARE_PROJECTS, project_from_row
 from crawlfleet.store.row_codec import RowCodec
 from crawlfleet.store.tasks.lanes import LaneBook
 from crawlfleet.store.tasks.parking import EARLY_MS, NEWS_MS
@@ -67,37 +67,37 @@ class DailyTables:
     _lanes: LaneBook
 
     async def grant_slices(self, wants: Sequence[Want], now: Instant) -> list[Slice | None]:
-        async def work(tx: Tx) -> list[Slice | None]:
-            return await _Granting(tx, self._lanes, now).grant(wants)
+        async def grant_all(tx: Tx) -> list[Slice | None]:
+            return await _SliceGranting(tx, self._lanes, now).grant_slices(wants)
 
-        return await self._engine.write(work) if wants else []
+        return await self._engine.write(grant_all) if wants else []
 
     async def day_uses(self, projects: Sequence[str], day: Day) -> dict[str, Amounts]:
-        return await self._engine.read_by_key(lambda tx: uses_of(tx, projects, day)) if projects else {}
+        return await self._engine.glance(lambda tx: load_day_uses(tx, projects, day)) if projects else {}
 
     async def parked_with_room(self, now: Instant, limit: int) -> list[TaskId]:
-        async def work(tx: Tx) -> list[TaskId]:
+        async def find_parked(tx: Tx) -> list[TaskId]:
             names = [row[0] for row in await tx.fetch(PARKED_PROJECTS)]
             if not names:
                 return []
             day = day_of(now)
-            used = await uses_of(tx, names, day)
-            projects = {row[0]: described(row) for row in await tx.fetch(PROJECTS_AMONG, names)}
-            found: list[TaskId] = []
+            used = await load_day_uses(tx, names, day)
+            projects = {row[0]: project_from_row(row) for row in await tx.fetch(PROJECTS_AMONG, names)}
+            tasks: list[TaskId] = []
             for name in names:
-                room = count_retriable(projects.get(name) or Project(name), used[name], day)
-                if most := min(room, limit - len(found)):
-                    rows = await tx.fetch(PARKED_LONGER, name, now + EARLY_MS, now - NEWS_MS, most)
-                    found += [row[0] for row in rows]
-            return found
+                free_count = count_retriable(projects.get(name) or Project(name), used[name], day)
+                if count := min(free_count, limit - len(tasks)):
+                    rows = await tx.fetch(PARKED_LONGER, name, now + EARLY_MS, now - NEWS_MS, count)
+                    tasks += [row[0] for row in rows]
+            return tasks
 
-        return await self._engine.read(work)
+        return await self._engine.read(find_parked)
 
 
-async def settle(tx: Tx, ended: Mapping[ExecutionId, Amounts]) -> None:
+async def return_unused(tx: Tx, ended: Mapping[ExecutionId, Amounts]) -> None:
     """Return what executions that have just ended did not use to the day it was granted of."""
     back: dict[tuple[str, Day], Amounts] = defaultdict(Amounts)
-    held = await holdings(tx, list(ended))
+    held = await load_holdings(tx, list(ended))
     for execution, holding in held.items():
         key = holding.project, holding.day
         back[key] = back[key].plus(unused_amounts(holding, ended[execution]))
@@ -108,14 +108,14 @@ async def settle(tx: Tx, ended: Mapping[ExecutionId, Amounts]) -> None:
         await tx.execute(FORGET_HOLDINGS, sorted(held))
 
 
-async def holdings(tx: Tx, executions: Sequence[ExecutionId]) -> dict[ExecutionId, Holding]:
+async def load_holdings(tx: Tx, executions: Sequence[ExecutionId]) -> dict[ExecutionId, Holding]:
     rows = await tx.fetch(HOLDINGS, sorted(set(executions)))
     return {holding.execution: holding for holding in _HOLDINGS.from_rows(rows)}
 
 
-async def uses_of(tx: Tx, projects: Sequence[str], day: Day) -> dict[str, Amounts]:
-    found = {name: Amounts(*amounts) for name, *amounts in await tx.fetch(DAY_USES, sorted(projects), day)}
-    return {name: found.get(name, Amounts()) for name in projects}
+async def load_day_uses(tx: Tx, projects: Sequence[str], day: Day) -> dict[str, Amounts]:
+    uses = {name: Amounts(*amounts) for name, *amounts in await tx.fetch(DAY_USES, sorted(projects), day)}
+    return {name: uses.get(name, Amounts()) for name in projects}
 
 
 async def forget_days(tx: Tx, now: Instant, limit: int) -> int:
@@ -123,7 +123,7 @@ async def forget_days(tx: Tx, now: Instant, limit: int) -> int:
     return await tx.execute(OLD_DAYS, today - KEEP_DAYS, limit) + await tx.execute(OLD_HOLDINGS, today - 1, limit)
 
 
-class _Granting:
+class _SliceGranting:
     def __init__(self, tx: Tx, lanes: LaneBook, now: Instant) -> None:
         self._tx = tx
         self._lanes = lanes
@@ -133,46 +133,46 @@ class _Granting:
         self._tasks: dict[ExecutionId, TaskId] = {}
         """Tasks of the executions that were granted something."""
 
-    async def grant(self, wants: Sequence[Want]) -> list[Slice | None]:
-        tx, tasks = self._tx, sorted({want.task for want in wants})
+    async def grant_slices(self, requests: Sequence[Want]) -> list[Slice | None]:
+        tx, tasks = self._tx, sorted({request.task for request in requests})
         lanes: dict[TaskId, LaneId] = dict(await tx.fetch(LANES_OF, tasks))
         await self._lanes.load_lanes(tx, set(lanes.values()))
         names = sorted({self._lanes[lane].project for lane in lanes.values()})
         if not names:
-            return [None] * len(wants)
+            return [None] * len(requests)
         rows = await tx.fetch(SHARE_PROJECTS, names)
-        projects = {name: Project(name) for name in names} | {row[0]: described(row) for row in rows}
+        projects = {name: Project(name) for name in names} | {row[0]: project_from_row(row) for row in rows}
         live = {(task, execution, node) for task, execution, node in await tx.fetch(SHARE_LIVE, tasks)}
         await tx.insert_new(
             schema.day_use, ("project", "day", "pages", "bytes"), [(name, self._day, 0, 0) for name in names]
         )
         before = {name: Amounts(*amounts) for name, *amounts in await tx.fetch(LOCK_DAY, names, self._day)}
-        self._holdings = await holdings(tx, [want.execution for want in wants])
+        self._holdings = await load_holdings(tx, [request.execution for request in requests])
         used, answers = dict(before), list[Slice | None]()
-        for want in wants:
-            if (want.task, want.execution, want.node) not in live:
+        for request in requests:
+            if (request.task, request.execution, request.node) not in live:
                 answers.append(None)
                 continue
-            project = projects[self._lanes[lanes[want.task]].project]
-            answers.append(self._answer(want, project, used))
-        await self._write(before, used)
+            project = projects[self._lanes[lanes[request.task]].project]
+            answers.append(self._grant_slice(request, project, used))
+        await self._write_rows(before, used)
         return answers
 
-    def _answer(self, want: Want, project: Project, used: dict[str, Amounts]) -> Slice:
-        holding = self._holdings.get(want.execution) or Holding(want.execution, project.name, self._day, 0)
-        if want.number <= holding.number:
+    def _grant_slice(self, request: Want, project: Project, used: dict[str, Amounts]) -> Slice:
+        holding = self._holdings.get(request.execution) or Holding(request.execution, project.name, self._day, 0)
+        if request.number <= holding.number:
             return Slice(holding.number, holding.total)
         amounts = used[project.name]
-        got = grant_amounts(want.asked, project.quotas, amounts)
-        said = tuple(quota_denials(want, got, holding, project, amounts, self._now))
-        if not any(got):
-            return Slice(want.number, holding.total, said)
-        used[project.name] = amounts.plus(got)
-        holding = self._holdings[want.execution] = holding_after_grant(holding, want, got, self._day)
-        self._tasks[want.execution] = want.task
-        return Slice(want.number, holding.total, said)
+        granted = grant_amounts(request.asked, project.quotas, amounts)
+        denials = tuple(quota_denials(request, granted, holding, project, amounts, self._now))
+        if not any(granted):
+            return Slice(request.number, holding.total, denials)
+        used[project.name] = amounts.plus(granted)
+        holding = self._holdings[request.execution] = holding_after_grant(holding, request, granted, self._day)
+        self._tasks[request.execution] = request.task
+        return Slice(request.number, holding.total, denials)
 
-    async def _write(self, before: Mapping[str, Amounts], used: Mapping[str, Amounts]) -> None:
+    async def _write_rows(self, before: Mapping[str, Amounts], used: Mapping[str, Amounts]) -> None:
         for name in sorted(used):
             more = Amounts(used[name].pages - before[name].pages, used[name].bytes - before[name].bytes)
             if any(more):

@@ -12,8 +12,8 @@ from crawlfleet.model.status import WAITING_STATUSES
 from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation, exhausted_quota
 from crawlfleet.scheduling.quotas.project_quota import SubmitQuota
 from crawlfleet.store.engine.transaction import Tx
-from crawlfleet.store.projects.daily_quota import uses_of
-from crawlfleet.store.projects.project_rows import LOCK_PROJECTS, described
+from crawlfleet.store.projects.daily_quota import load_day_uses
+from crawlfleet.store.projects.project_rows import LOCK_PROJECTS, project_from_row
 from crawlfleet.store.tasks.lanes import LaneBook
 
 _WAITING_LIST = ", ".join(f"{status:d}" for status in WAITING_STATUSES)
@@ -29,20 +29,20 @@ HELD_LANES_AMONG = (
 )
 
 
-async def open_doors(tx: Tx, lanes: LaneBook, names: Collection[str], now: Instant) -> dict[str, SubmitQuota]:
+async def load_submit_quotas(tx: Tx, lanes: LaneBook, names: Collection[str], now: Instant) -> dict[str, SubmitQuota]:
     """Lock projects, and load the submit quotas of those that limit submissions; they hold until this transaction
     ends."""
-    described_ones = [described(row) for row in await tx.fetch(LOCK_PROJECTS, sorted(names))] if names else []
-    limited = [project for project in described_ones if project.limits_submits]
+    projects = [project_from_row(row) for row in await tx.fetch(LOCK_PROJECTS, sorted(names))] if names else []
+    limited = [project for project in projects if project.limits_submits]
     if not limited:
         return {}
     waiting = await waiting_by_project(tx, [project.name for project in limited])
     strict = [project for project in limited if project.on_full is OnFull.REFUSE]
     held = await held_by_project(tx, lanes, [project.name for project in strict]) if strict else {}
-    spent = await _spent(tx, strict, now)
+    exhausted = await _load_exhausted(tx, strict, now)
     return {
         project.name: SubmitQuota(
-            project, waiting.get(project.name, 0), held.get(project.name, Use()), spent.get(project.name)
+            project, waiting.get(project.name, 0), held.get(project.name, Use()), exhausted.get(project.name)
         )
         for project in limited
     }
@@ -53,9 +53,9 @@ def over_limit(full: str, renews_at: Instant | None, now: Instant) -> OverLimit:
     return OverLimit(full) if renews_at is None else OverLimit(full, retry_after_s=(renews_at - now) / 1000)
 
 
-async def _spent(tx: Tx, projects: Sequence[Project], now: Instant) -> dict[str, DailyQuotaViolation]:
+async def _load_exhausted(tx: Tx, projects: Sequence[Project], now: Instant) -> dict[str, DailyQuotaViolation]:
     daily, day = [project for project in projects if project.quotas.limits_days], day_of(now)
-    used = await uses_of(tx, [project.name for project in daily], day) if daily else {}
+    used = await load_day_uses(tx, [project.name for project in daily], day) if daily else {}
     return {project.name: full for project in daily if (full := exhausted_quota(project, used[project.name], day))}
 
 

@@ -24,4 +24,4 @@ PROJECT = f"{SELECT} WHERE name = $1"
 PROJECTS_AMONG = f"{SELECT} WHERE name AMONG($1) ORDER BY name"
 SHARE_PROJECTS = f"{PROJECTS_AMONG} SHARE_ROWS(project)"
 LOCK_PROJECTS = f"{PROJECTS_AMONG} LOCK_ROWS(project)"
-described = PROJECT_ROWS.from_row
+project_from_row = PROJECT_ROWS.from_row

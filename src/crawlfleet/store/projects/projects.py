@@ -21,7 +21,7 @@ from crawlfleet.ports.task_store import Applied, Assignment
 from crawlfleet.store import schema, task_rows
 from crawlfleet.store.engine.transaction import Engine, Row, Tx
 from crawlfleet.store.projects.project_quotas import held_by_project, waiting_by_project
-from crawlfleet.store.projects.project_rows import LOCK_PROJECTS, PROJECT, PROJECT_ROWS, PROJECTS, described
+from crawlfleet.store.projects.project_rows import LOCK_PROJECTS, PROJECT, PROJECT_ROWS, PROJECTS, project_from_row
 from crawlfleet.store.tasks.lanes import LaneBook
 from crawlfleet.store.tasks.task_assign import assign_batch
 from crawlfleet.store.tasks.transaction_log import write_events
@@ -37,11 +37,11 @@ class ProjectTables:
     _lanes: LaneBook
 
     async def list_projects(self) -> list[Project]:
-        return [described(row) for row in await self._engine.read_by_key(lambda tx: tx.fetch(PROJECTS))]
+        return [project_from_row(row) for row in await self._engine.glance(lambda tx: tx.fetch(PROJECTS))]
 
     async def load_project(self, name: str) -> Project:
-        rows = await self._engine.read_by_key(lambda tx: tx.fetch(PROJECT, name))
-        return described(rows[0]) if rows else Project(name)
+        rows = await self._engine.glance(lambda tx: tx.fetch(PROJECT, name))
+        return project_from_row(rows[0]) if rows else Project(name)
 
     async def change_project(
         self,
@@ -51,36 +51,36 @@ class ProjectTables:
         now: Instant,
         expected_version: int | None = None,
     ) -> Project:
-        async def work(tx: Tx) -> Project:
-            await tx.insert_new(schema.project, _COLUMNS, [_row(replace(Project(name), changed_at=now))])
+        async def write_change(tx: Tx) -> Project:
+            await tx.insert_new(schema.project, _COLUMNS, [_project_row(replace(Project(name), changed_at=now))])
             (row,) = await tx.fetch(LOCK_PROJECTS, [name])
-            have = described(row)
+            have = project_from_row(row)
             if expected_version is not None and expected_version != have.version:
                 raise Conflict(f"project {name} is at version {have.version}, not {expected_version}")
             want = replace(change(have), name=name, version=have.version + 1, fence=fence, changed_at=now)
-            await tx.update(schema.project, _COLUMNS, [_row(want)])
-            await write_events(tx, [_changed(want)], now)
+            await tx.update(schema.project, _COLUMNS, [_project_row(want)])
+            await write_events(tx, [_change_event(want)], now)
             return want
 
-        return await self._engine.write(work)
+        return await self._engine.write(write_change)
 
     async def drop_project(self, name: str, now: Instant) -> bool:
-        async def work(tx: Tx) -> bool:
+        async def delete_project(tx: Tx) -> bool:
             if not await tx.execute("DELETE FROM project WHERE name = $1", name):
                 return False
-            await write_events(tx, [_changed(Project(name))], now)
+            await write_events(tx, [_change_event(Project(name))], now)
             return True
 
-        return await self._engine.write(work)
+        return await self._engine.write(delete_project)
 
     async def project_uses(self, names: Sequence[str] | None = None) -> dict[str, ProjectUse]:
-        async def work(tx: Tx) -> dict[str, ProjectUse]:
+        async def read_uses(tx: Tx) -> dict[str, ProjectUse]:
             waiting = await waiting_by_project(tx, names)
             held = await held_by_project(tx, self._lanes, names)
             wanted = names if names is not None else sorted({*(name for name, n in waiting.items() if n > 0), *held})
             return {name: ProjectUse(waiting.get(name, 0), held.get(name, Use())) for name in wanted}
 
-        return await self._engine.read(work)
+        return await self._engine.read(read_uses)
 
     async def held_in(self, projects: Sequence[str]) -> list[LiveTask]:
         rows = await self._engine.read(lambda tx: tx.fetch(HELD_IN, list(projects)))
@@ -89,37 +89,37 @@ class ProjectTables:
     async def assign_by_hand(
         self, item: Assignment, project: str, refuses: Callable[[Project, Use], Refusal | None], now: Instant
     ) -> Applied:
-        async def work(tx: Tx) -> Applied:
+        async def assign_task(tx: Tx) -> Applied:
             rows = await tx.fetch(LOCK_PROJECTS, [project])
             if rows:
                 held = await held_by_project(tx, self._lanes, [project])
-                if refusal := refuses(described(rows[0]), held.get(project, Use())):
+                if refusal := refuses(project_from_row(rows[0]), held.get(project, Use())):
                     return Applied(refused={item.task: refusal})
                 # Execution ids never repeat: this one was never a fence of the project before.
                 await tx.execute("UPDATE project SET fence = $2 WHERE name = $1", project, item.execution)
             return await assign_batch(tx, self._lanes, [item], now)
 
-        return await self._engine.write(work)
+        return await self._engine.write(assign_task)
 
 
 async def behind_fences(tx: Tx, fences: Mapping[str, int]) -> set[str]:
     """Select the leader's projects that have changed since it read them; the others do not change until this
     transaction ends."""
-    known = {row[0]: row[1] for row in await tx.fetch(PROJECT_FENCES, sorted(fences))}
-    return {project for project, fence in fences.items() if known.get(project, 0) != fence}
+    current = {row[0]: row[1] for row in await tx.fetch(PROJECT_FENCES, sorted(fences))}
+    return {project for project, fence in fences.items() if current.get(project, 0) != fence}
 
 
-async def hold(tx: Tx, names: Collection[str]) -> None:
+async def lock_projects(tx: Tx, names: Collection[str]) -> None:
     """Lock projects for a transaction that changes other tasks before it adds some."""
     if names:
         await tx.fetch(LOCK_PROJECTS, sorted(names))
 
 
-def _row(project: Project) -> Row:
+def _project_row(project: Project) -> Row:
     return (*PROJECT_ROWS.to_row(project), int(project.quotas.limits_days))
 
 
-def _changed(project: Project) -> EventBatch:
+def _change_event(project: Project) -> EventBatch:
     shared = {
         "project": project.name,
         "version": project.version,

@@ -15,10 +15,10 @@ from crawlfleet.model.status import TaskStatus
 from crawlfleet.model.task import DecideTransition, FinalTask, LiveTask
 from crawlfleet.ports.task_store import Applied, Assignment, Delivery
 from crawlfleet.store import schema, task_rows
-from crawlfleet.store.composites.group_membership import open_again
-from crawlfleet.store.composites.products import Seen, put_products
+from crawlfleet.store.composites.group_membership import reopen_groups
+from crawlfleet.store.composites.products import ProductSighting, put_products
 from crawlfleet.store.engine.transaction import COMPLETE_COLUMNS, Engine, Row, Tx
-from crawlfleet.store.projects.daily_quota import settle
+from crawlfleet.store.projects.daily_quota import return_unused
 from crawlfleet.store.projects.projects import behind_fences
 from crawlfleet.store.tasks.lanes import LaneBook
 from crawlfleet.store.tasks.task_assign import assign_batch
@@ -122,7 +122,7 @@ async def _complete_outcomes(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome
         applied.after = dict.fromkeys(tasks, _COMPLETED)
         applied.freed = list(zip(nodes, executions, strict=True))
         if used := {outcome.execution: outcome.used for outcome in outcomes if outcome.used is not None}:
-            await settle(tx, {execution: used[execution] for execution in executions if execution in used})
+            await return_unused(tx, {execution: used[execution] for execution in executions if execution in used})
         if any(map(_PRODUCTS, outcomes)):
             projects = {run: lanes[lane].project for run, lane in zip(executions, in_lanes, strict=True)}
             await put_products(tx, _seen_products(outcomes, projects), now)
@@ -132,10 +132,10 @@ async def _complete_outcomes(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome
     return await transition.write_all()
 
 
-def _seen_products(outcomes: Sequence[Outcome], projects: Mapping[ExecutionId, str]) -> list[Seen]:
+def _seen(outcomes: Sequence[Outcome], projects: Mapping[ExecutionId, str]) -> list[ProductSighting]:
     """Return the products seen by the outcomes that were accepted."""
     return [
-        Seen(projects[outcome.execution], outcome.execution, product)
+        ProductSighting(projects[outcome.execution], outcome.execution, product)
         for outcome in outcomes
         if outcome.execution in projects
         for product in outcome.products
@@ -206,8 +206,8 @@ async def next_round(
     await tx.execute(DELETE_FINAL, ids)
     await tx.execute(DELETE_DEAD_LETTERS, ids)
     await tx.insert(schema.live, task_rows.LIVE_COLUMNS, task_rows.LIVE.to_rows(opened))
-    await open_again(tx, (final.group for final in finals if final.group is not None))
-    tx_log.add_events(EventBatch(Kind.TASK_REOPENED, {"task": ids, "round": [task.round for task in opened]}))
+    await reopen_groups(tx, (final.group for final in finals if final.group is not None))
+    journal.tell(EventBatch(Kind.TASK_REOPENED, {"task": ids, "round": [task.round for task in opened]}))
 
 
 async def _drop_finals(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant) -> Applied:

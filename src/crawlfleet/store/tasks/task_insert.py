@@ -20,9 +20,9 @@ from crawlfleet.model.task import FinalTask, LiveTask
 from crawlfleet.ports.task_store import Accepted, Added, Claim, NewTask, Submission, SubmissionAnswer
 from crawlfleet.scheduling.quotas.project_quota import SubmitQuota
 from crawlfleet.store import schema, task_rows
-from crawlfleet.store.composites.group_membership import Joining
+from crawlfleet.store.composites.group_membership import GroupMembership
 from crawlfleet.store.engine.transaction import PENDING_COLUMNS, Engine, Row, Tx
-from crawlfleet.store.projects.project_quotas import open_doors
+from crawlfleet.store.projects.project_quotas import load_submit_quotas
 from crawlfleet.store.row_codec import row_writer
 from crawlfleet.store.tasks.idempotency import EXPIRED_KEYS, KNOWN_KEYS, stored_key
 from crawlfleet.store.tasks.lanes import LaneBook
@@ -91,7 +91,7 @@ class _Adding:
         self._done: list[FinalTask] = []
         self._edges: list[Row] = []
         self._parents: dict[TaskId, TaskStatus | None] = {}
-        self._joining = Joining(tx)
+        self._membership = GroupMembership(tx)
 
     async def add_submissions(self, submissions: Sequence[Submission]) -> Added:
         answers = await self._stored_answers(submissions)
@@ -99,10 +99,10 @@ class _Adding:
         items = [item for position in fresh for item in submissions[position].items if isinstance(item, NewTask)]
         await self._lanes.keep_lanes(self._tx, {item.lane for item in items})
         await self._look_up_parents({parent for item in items for parent in item.parents})
-        limited = {name for position in fresh for name in submissions[position].limited}
-        doors = await open_doors(self._tx, self._lanes, limited, self._now)
+        limited = {name for at in fresh for name in submissions[at].limited}
+        doors = await load_submit_quotas(self._tx, self._lanes, limited, self._now)
         if (groups := set(map(_GROUP, items))) != _NO_GROUP:
-            await self._joining.look_up(groups)
+            await self._membership.load_groups(groups)
         for position in fresh:
             answers[position] = self._quota_refusal(submissions[position], doors) or self._answer_submission(
                 submissions[position]
@@ -203,10 +203,10 @@ class _Adding:
         new = submission.group
         if new is None:
             return self._answer_items(submission)
-        self._joining.create(new)
+        self._membership.create_group(new)
         answer = self._answer_items(submission)
         if any(isinstance(item, Refusal) for item in answer.items):
-            self._joining.withdraw(new)
+            self._membership.withdraw_group(new)
             return answer
         return replace(answer, group=new.id)
 
@@ -253,7 +253,7 @@ class _Adding:
         if any(columns.parents) or columns.due_at.count(None) < len(columns.due_at):
             return None
         if any(columns.group) and any(
-            starmap(self._joining.refusal, set(zip(columns.group, columns.project, strict=True)))
+            starmap(self._membership.join_refusal, set(zip(columns.group, columns.project, strict=True)))
         ):
             return None
         self._tasks += items  # type: ignore[arg-type]
@@ -267,7 +267,7 @@ class _Adding:
             if parent not in self._parents:
                 field = f"depends_on[{position}]"
                 return Refusal(Code.UNKNOWN_DEPENDENCY, f"{task_text(parent)} does not exist", field)
-        return self._joining.refusal(item.group, item.project)
+        return self._membership.join_refusal(item.group, item.project)
 
     def _accept_item(self, item: NewTask) -> Accepted:
         self._tasks.append(item)
@@ -299,7 +299,7 @@ class _Adding:
 
     async def _write_rows(self) -> None:
         groups = set(map(_GROUP, self._tasks))
-        await self._joining.write(groups, self._tx_log, self._now)
+        await self._membership.write_groups(groups, self._journal, self._now)
         if self._tasks:
             await self._write_tasks()
             self._note_tasks()

@@ -25,7 +25,7 @@ from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store import schema, task_rows
 from crawlfleet.store.composites.flow_release import StepRelease
 from crawlfleet.store.engine.transaction import Row, Tx
-from crawlfleet.store.projects.daily_quota import settle
+from crawlfleet.store.projects.daily_quota import return_unused
 from crawlfleet.store.task_rows import DeadLetterRow, ExecutionRow
 from crawlfleet.store.tasks.lanes import LaneBook
 from crawlfleet.store.tasks.parking import add_parkings, forget_parkings
@@ -224,7 +224,7 @@ class Transition:
         if self._unparked:
             await forget_parkings(tx, self._unparked)
         if self._used:
-            await settle(tx, self._used)
+            await return_unused(tx, self._used)
         self._updates, self._finals, self._executions, self._dead_letters = {}, {}, [], []
         self._parked, self._unparked = {}, set()
         self._used, self._entered = {}, set()

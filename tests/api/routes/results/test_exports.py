@@ -19,7 +19,7 @@ from crawlfleet.errors import Unavailable
 from crawlfleet.model.ids import ExecutionId, TaskId, task_text
 from crawlfleet.ports.chunk_store import ChunkKind
 from crawlfleet.results.chunk_folder import FolderChunks
-from crawlfleet.wire.warc import record
+from crawlfleet.wire.warc import write_record
 from tests.api.kit import Answer, Site
 from tests.api.remote_node import RemoteNode
 from tests.api.routes.results.test_group_results import GROUPS, leave, sharded, taken
@@ -107,7 +107,7 @@ def payloads(answer: Answer) -> list[tuple[str, bytes]]:
 
 def page(number: int) -> bytes:
     fields = [("WARC-Target-URI", f"http://x/{number}"), ("Content-Type", "application/http")]
-    return record("response", fields, b"HTTP/1.1 200 OK\r\n\r\npage %d" % number)
+    return write_record("response", fields, b"HTTP/1.1 200 OK\r\n\r\npage %d" % number)
 
 
 async def test_archives_are_exported_as_warc(site: Site) -> None:

@@ -12,7 +12,7 @@ from crawlfleet.model.task import RetryPolicy
 from crawlfleet.ports.composite_store import Asking, ChunkReport, Exchanged
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import NewCrawl, NewGroup, Submission
-from crawlfleet.store.composites.crawls import shed_urls, unpacked
+from crawlfleet.store.composites.crawls import shed_urls, unpack_urls
 from testkit.factories import Kit, ReadyNode, Run
 
 SITE = "http://site.test/"
@@ -233,7 +233,7 @@ async def a_crawl_goes_with_its_group(store: Store, kit: Kit) -> None:
 async def a_large_crawl_is_forgotten_bit_by_bit(store: Store, kit: Kit) -> None:
     crawl, _ = await _crawl(kit, members=0, seeds=_urls(*map(str, range(10))))
     for left in ({crawl}, {crawl}, set[GroupId]()):
-        assert await kit.second.engine.write(lambda tx: shed_urls(tx, [crawl], most=5)) == left
+        assert await kit.second.engine.write(lambda tx: shed_urls(tx, [crawl], limit=5)) == left
     assert await store.remove_group(crawl)
     assert (await kit.dump())["crawl_chunk"] == []
 
@@ -306,7 +306,7 @@ async def watchers_are_told_now_and_then_and_at_the_end(store: Store, kit: Kit) 
 async def _check_disjoint(kit: Kit, crawl: GroupId) -> None:
     sql = "SELECT urls FROM crawl_chunk WHERE crawl = $1 AND state < 2"
     rows = await kit.second.engine.read(lambda tx: tx.fetch(sql, crawl))
-    urls = [one.url for (blob,) in rows for one in unpacked(blob)]
+    urls = [one.url for (blob,) in rows for one in unpack_urls(blob)]
     assert len(urls) == len(set(urls))
 
 

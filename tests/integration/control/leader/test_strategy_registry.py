@@ -182,7 +182,7 @@ async def test_a_strategy_of_a_users_own_is_used_told_and_replaced_when_it_break
         (held,) = await site.submit(echo(parameters={"hold": True}))
         await site.until(lambda: site.are(_S.PROCESSING, held))
         assert await site.nodes_of(held) == [last]
-        why = await site.master.why.why(held)
+        why = await site.master.why.explain_task(held)
         assert why.sentence.endswith("; last: it joined last")
         assert why.data["choice"] == {"strategy": "last", "reason": "it joined last"}
 
@@ -216,7 +216,7 @@ async def test_why_a_node_was_chosen_is_told_among_the_nodes_that_would_do(store
         tasks = await site.submit(*[echo(schedule_strategy="round_robin", **asked)] * 2)
         await site.until(lambda: site.are(_S.PROCESSING, *tasks))
         for task in tasks:
-            why = await site.master.why.why(task)
+            why = await site.master.why.explain_task(task)
             assert why.data["choice"]["reason"] == "its turn among 2 nodes"
 
 
@@ -230,7 +230,7 @@ async def test_what_a_task_reserved_is_shared_by_the_machine_and_told_to_its_nod
         first, second, third = await site.submit(*[echo(**asked)] * 3)
         await site.until(lambda: _holds(site, one, two, count=2))
         assert (await site.why(third)) == ("no_node", "0 of 2 nodes: 2 no cpu left")
-        why = await site.master.why.why(first)
+        why = await site.master.why.explain_task(first)
         assert why.data["choice"]["allocation"] == {"cpu": 1.0, "memory_mb": 1_536.0}
         await site.until(lambda: site.are(_S.PROCESSING, first, second))
         given = site.executors[one].given | site.executors[two].given

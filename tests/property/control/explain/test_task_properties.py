@@ -231,12 +231,12 @@ async def asked(template: Path, seed: int, steps: int) -> Counter[str]:
             await installation.step()
         for task in installation.tasks:
             assert await untrue(master, task) is None
-            causes[(await master.why.why(task)).data["cause"]] += 1
+            causes[(await master.why.explain_task(task)).data["cause"]] += 1
         await dispatch(master, await kit.term(), kit)
         for task in installation.tasks:
             assert await untrue(master, task) is None
             # The leader had its turns: whoever is left waits for something else.
-            assert (await master.why.why(task)).data["cause"] != "turn"
+            assert (await master.why.explain_task(task)).data["cause"] != "turn"
         await engine.close()
     return causes
 

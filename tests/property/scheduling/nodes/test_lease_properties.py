@@ -3,8 +3,10 @@ from collections.abc import Iterable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crawlfleet.execution.agent.work.lease_guard import NodeLease
 from crawlfleet.ports.node_store import LeaseRow
-from crawlfleet.scheduling.nodes.lease import LeaseState, LeaseTracker, lease_state, must_stop_at
+from crawlfleet.scheduling.nodes.lease import LeaseTracker
+from testkit.clock import FakeClock
 
 SETTINGS = settings(max_examples=200, deadline=None, derandomize=True, database=None)
 LEASE_S = 9.0
@@ -36,10 +38,16 @@ def test_a_node_has_stopped_before_its_work_is_given_away(
         renewals = sum(at <= now for at in committed)
         book.observe_leases([LeaseRow(1, 1, renewals, int(LEASE_S * 1000))], now * TICK_S)
         if book.expired_leases(now * TICK_S):
-            known = [sent_at for sent_at, at in zip(sent, answered, strict=True) if at <= now]
-            last = max(known, default=0) * TICK_S
-            assert must_stop_at(last, LEASE_S) <= now * TICK_S - 2.0
-            assert lease_state(now * TICK_S, last, LEASE_S) is LeaseState.ENDED
+            clock = FakeClock()
+            clock.advance(now * TICK_S)
+            lease = NodeLease(clock)
+            lease.start(LEASE_S, 0.0)
+            for sent_at, answered_at in zip(sent, answered, strict=True):
+                if answered_at <= now:
+                    lease.renew(sent_at * TICK_S)
+            assert lease.stop_at is not None
+            assert lease.stop_at <= now * TICK_S - 2.0
+            assert lease.is_over
             return
 
 

@@ -38,7 +38,7 @@ def service(store: Scripted) -> Exchange:
 
 
 async def ask(exchange: Exchange, execution: int, held: Sequence[int] = ()) -> CrawlDown:
-    return await exchange.exchange(1, 1, execution, CrawlUp(None, list(held), 0 if held else WAIT_MS))
+    return await exchange.exchange_batch(1, 1, execution, CrawlUp(None, list(held), 0 if held else WAIT_MS))
 
 
 @virtual

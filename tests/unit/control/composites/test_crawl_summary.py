@@ -35,7 +35,7 @@ def result(notes: list[str] | None = None, **metrics: Any) -> bytes:
 
 def summary(*results: bytes | None) -> CrawlSummary:
     service = CrawlSummaries(store=cast("GroupStore", Members(*results)), engine=ToyEngine())
-    return asyncio.run(service.summarise(GroupId(1)))
+    return asyncio.run(service.summarise_crawl(GroupId(1)))
 
 
 def test_counts_are_added_up_over_all_members() -> None:

@@ -18,7 +18,7 @@ from tests.unit.control.composites.crawl_engine import ToyEngine
 
 def spread(parameters: dict[str, Any], task_type: str = "toy_crawl") -> Any:
     body = TaskBody(task_type=task_type, parameters=msgspec.Raw(msgspec.json.encode(parameters)))
-    return SpreadCrawl(engine=ToyEngine()).spread(body, CrawlBody(3))
+    return SpreadCrawl(engine=ToyEngine()).spread_task(body, CrawlBody(3))
 
 
 def test_the_members_are_alike_and_the_seeds_are_the_crawls() -> None:

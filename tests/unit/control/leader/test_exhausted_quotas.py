@@ -77,7 +77,7 @@ class Shop:
         return run
 
     async def why(self, task: TaskId) -> Any:
-        return await self.master.why.why(task)
+        return await self.master.why.explain_task(task)
 
     async def stage(self) -> None:
         term = self.master.lead.term
@@ -206,6 +206,6 @@ async def test_a_task_of_a_spent_day_is_not_assigned_by_hand(kit: Kit) -> None:
     shop = await Shop.of(kit)
     await shop.spend()
     (task,) = await shop.one.submit(project_id="shop")
-    refused = await shop.master.assign.assign(task, shop.node.id)
+    refused = await shop.master.assign.assign_task(task, shop.node.id)
     assert refused is not None
     assert refused.detail == SPENT

@@ -70,7 +70,7 @@ class Crowded:
         await self.node.sync(*stopped)
 
     async def why(self, task: TaskId) -> Any:
-        return await self.one.master.why.why(task)
+        return await self.one.master.why.explain_task(task)
 
 
 async def test_a_task_of_high_priority_takes_the_place_of_a_low_one(kit: Kit) -> None:

@@ -107,10 +107,10 @@ async def test_a_cluster_with_fixed_slots_is_left_alone(one: Installation) -> No
 
 async def test_one_node_may_follow_its_load_where_the_others_do_not(one: Installation) -> None:
     watched = await Watched.full(one)
-    await one.master.drain.set_slots(watched.node.id, None, follows_load=True)
+    await one.master.node_changes.set_slots(watched.node.id, None, follows_load=True)
     assert await watched.measures(BUSY, 35) == [ScaleReport(lowered=1)]
     assert await watched.slots() == 7
-    await one.master.drain.set_slots(watched.node.id, None)
+    await one.master.node_changes.set_slots(watched.node.id, None)
     assert await watched.slots() is None
 
 
@@ -118,7 +118,7 @@ async def test_a_person_s_number_ends_it(one: Installation) -> None:
     watched = await Watched.full(one)
     await one.configure("eu", concurrency="auto")
     await watched.measures(BUSY, 35)
-    await one.master.drain.set_slots(watched.node.id, 12)
+    await one.master.node_changes.set_slots(watched.node.id, 12)
     assert await watched.measures(BUSY, 300) == []
     assert await watched.slots() == 12
 

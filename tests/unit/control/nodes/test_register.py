@@ -196,7 +196,7 @@ async def test_types_that_a_node_brings_are_known_at_once_and_everywhere(desk: D
     joined = await desk.register(types={"crawl": STRICT, "mine": {}}, task_types=("echo",))
     (record,) = await desk.store.load_nodes([joined.node])
     assert record.description.task_types == ("crawl", "echo", "mine")
-    assert desk.known.types.refusal("crawl", b"{}") is not None
+    assert desk.known.types.find_refusal("crawl", b"{}") is not None
     assert [(each.name, each.version) for each in await desk.store.task_types()] == [("crawl", 1), ("mine", 1)]
 
 
@@ -205,12 +205,12 @@ async def test_a_node_changes_its_own_schema_and_no_other(desk: Desk) -> None:
     one = await desk.register("one", types={"crawl": STRICT})
     two = await desk.register("two", types={"crawl": newer, "echo": newer, "mine": {}})
     assert two.ignored_types == {"crawl": TypeIgnored.OTHER_NODE, "echo": TypeIgnored.BUILT_IN}
-    assert desk.known.types.refusal("crawl", b'{"url": 1}') is None
-    assert desk.known.types.refusal("echo", b"{}") is None
+    assert desk.known.types.find_refusal("crawl", b'{"url": 1}') is None
+    assert desk.known.types.find_refusal("echo", b"{}") is None
     again = await desk.service.announce_node(one.node, NodeDescription(name="worker"), task_types={"crawl": newer})
     assert again.ignored_types == {}
     assert [(each.name, each.version) for each in await desk.store.task_types()] == [("crawl", 2), ("mine", 1)]
-    assert desk.known.types.refusal("crawl", b'{"site": 1}') is None
+    assert desk.known.types.find_refusal("crawl", b'{"site": 1}') is None
 
 
 async def test_a_new_version_is_rolled_out_node_by_node_and_an_old_worker_does_not_undo_it(desk: Desk) -> None:
@@ -226,7 +226,7 @@ async def test_a_new_version_is_rolled_out_node_by_node_and_an_old_worker_does_n
     assert late.ignored_types == {"crawl": TypeIgnored.OTHER_NODE}
     said = await desk.service.announce_node(first.node, NodeDescription(name="worker"), task_types={"crawl": old})
     assert said.ignored_types == {"crawl": TypeIgnored.OLDER}
-    assert desk.known.types.refusal("crawl", b'{"site": 1}') is None
+    assert desk.known.types.find_refusal("crawl", b'{"site": 1}') is None
 
 
 async def test_a_schema_that_unfolds_without_bound_spends_no_enrolment(desk: Desk) -> None:
@@ -267,7 +267,7 @@ async def test_a_session_needs_the_secret_of_its_own_node(desk: Desk) -> None:
 async def test_types_named_at_the_opening_can_be_submitted(desk: Desk) -> None:
     joined = await desk.register()
     await desk.sessions.open_session(desk.opening(joined, task_types=["echo", "later"]))
-    assert desk.known.types.refusal("later", b"{}") is None
+    assert desk.known.types.find_refusal("later", b"{}") is None
     assert [each.name for each in await desk.store.task_types()] == ["later"]
 
 

@@ -29,9 +29,9 @@ def chunks(tmp_path: Path) -> FolderChunks:
 
 async def test_the_holder_of_the_execution_is_heard_before_and_after_its_start(kit: Kit, chunks: FolderChunks) -> None:
     collect, run = Collect(store=kit.store, chunks=chunks), await kit.run_one(await kit.node())
-    await collect.collect(run.node.id, run.task, run.execution, "items", 0, LINE)
+    await collect.collect_chunk(run.node.id, run.task, run.execution, "items", 0, LINE)
     await kit.start(run)
-    await collect.collect(run.node.id, run.task, run.execution, "items", 1, LINE)
+    await collect.collect_chunk(run.node.id, run.task, run.execution, "items", 1, LINE)
     assert await chunks.count(run.task, run.execution, "items") == 2
 
 
@@ -45,7 +45,7 @@ async def test_others_are_told_that_they_are_stale_and_nothing_is_kept(kit: Kit,
         (run.node.id, 12345, run.execution),
     ]:
         with pytest.raises(StaleExecution) as refused:
-            await collect.collect(node, task, execution, "items", 0, LINE)
+            await collect.collect_chunk(node, task, execution, "items", 0, LINE)
         assert (refused.value.code, refused.value.http_status) == ("stale_execution", 409)
     assert await chunks.count(run.task, run.execution, "items") == 0
 
@@ -57,14 +57,14 @@ async def test_an_execution_that_ended_or_was_lost_is_stale(kit: Kit, chunks: Fo
     await kit.end(lost.node)
     for run in (done, lost):
         with pytest.raises(StaleExecution):
-            await collect.collect(run.node.id, run.task, run.execution, "items", 0, LINE)
+            await collect.collect_chunk(run.node.id, run.task, run.execution, "items", 0, LINE)
 
 
 @pytest.mark.parametrize("number", [-1, CHUNKS])
 async def test_a_number_out_of_bounds_is_refused_by_name(kit: Kit, chunks: FolderChunks, number: int) -> None:
     run = await kit.run_one(await kit.node())
     with pytest.raises(InvalidInput, match="number"):
-        await Collect(store=kit.store, chunks=chunks).collect(
+        await Collect(store=kit.store, chunks=chunks).collect_chunk(
             run.node.id, run.task, run.execution, "items", number, LINE
         )
 

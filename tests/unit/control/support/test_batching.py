@@ -47,7 +47,7 @@ async def steps(count: int = 5) -> None:
 async def busy(flush: Flush, gatherer: Batcher[int, int]) -> asyncio.Task[Sequence[int]]:
     """A first call that is in flight until the gate is opened."""
     flush.gate.clear()
-    first = asyncio.create_task(gatherer.put([0]))
+    first = asyncio.create_task(gatherer.put_items([0]))
     await steps()
     assert flush.batches == [[0]]
     return first
@@ -56,14 +56,14 @@ async def busy(flush: Flush, gatherer: Batcher[int, int]) -> asyncio.Task[Sequen
 async def test_a_lone_call_goes_at_once() -> None:
     flush = Flush()
     gatherer = Batcher(flush, max_weight=10)
-    assert await gatherer.put([1, 2, 3]) == [2, 4, 6]
-    assert await gatherer.put([4]) == [8]
+    assert await gatherer.put_items([1, 2, 3]) == [2, 4, 6]
+    assert await gatherer.put_items([4]) == [8]
     assert flush.batches == [[1, 2, 3], [4]]
 
 
 async def test_a_call_with_nothing_asks_nobody() -> None:
     flush = Flush()
-    assert await Batcher(flush, max_weight=10).put([]) == []
+    assert await Batcher(flush, max_weight=10).put_items([]) == []
     assert flush.batches == []
 
 
@@ -71,7 +71,7 @@ async def test_what_arrives_while_one_is_in_flight_goes_together_next() -> None:
     flush = Flush()
     gatherer = Batcher(flush, max_weight=10)
     first = await busy(flush, gatherer)
-    later = [asyncio.create_task(gatherer.put(items)) for items in ([1, 2], [3], [4, 5])]
+    later = [asyncio.create_task(gatherer.put_items(items)) for items in ([1, 2], [3], [4, 5])]
     await steps()
     assert len(flush.batches) == 1
     flush.gate.set()
@@ -83,7 +83,7 @@ async def test_what_arrives_while_one_is_in_flight_goes_together_next() -> None:
 async def test_only_one_batch_is_in_flight() -> None:
     flush = Flush()
     gatherer = Batcher(flush, max_weight=2)
-    calls = [asyncio.create_task(gatherer.put([number])) for number in range(20)]
+    calls = [asyncio.create_task(gatherer.put_items([number])) for number in range(20)]
     await asyncio.gather(*calls)
     assert flush.most_in_flight == 1
 
@@ -92,7 +92,7 @@ async def test_a_batch_has_at_most_so_many_items_in_the_order_they_came() -> Non
     flush = Flush()
     gatherer = Batcher(flush, max_weight=4)
     first = await busy(flush, gatherer)
-    later = [asyncio.create_task(gatherer.put(items)) for items in ([1, 2], [3, 4], [5], [6, 7, 8])]
+    later = [asyncio.create_task(gatherer.put_items(items)) for items in ([1, 2], [3, 4], [5], [6, 7, 8])]
     await steps()
     flush.gate.set()
     await asyncio.gather(first, *later)
@@ -103,7 +103,7 @@ async def test_a_call_larger_than_a_batch_goes_whole_and_alone() -> None:
     flush = Flush()
     gatherer = Batcher(flush, max_weight=4)
     first = await busy(flush, gatherer)
-    later = [asyncio.create_task(gatherer.put(items)) for items in ([1], list(range(10, 20)), [2])]
+    later = [asyncio.create_task(gatherer.put_items(items)) for items in ([1], list(range(10, 20)), [2])]
     await steps()
     flush.gate.set()
     await asyncio.gather(first, *later)
@@ -114,7 +114,7 @@ async def test_the_size_of_a_batch_is_what_its_items_weigh() -> None:
     flush = Flush()
     gatherer = Batcher(flush, max_weight=10, weigh=lambda item: item)
     first = await busy(flush, gatherer)
-    later = [asyncio.create_task(gatherer.put(items)) for items in ([3, 3], [4], [1], [50], [2])]
+    later = [asyncio.create_task(gatherer.put_items(items)) for items in ([3, 3], [4], [1], [50], [2])]
     await steps()
     flush.gate.set()
     await asyncio.gather(first, *later)
@@ -126,7 +126,7 @@ async def test_one_bad_call_fails_alone() -> None:
     flush.raises = lambda items: ValueError("13 is bad") if 13 in items else None
     gatherer = Batcher(flush, max_weight=100)
     first = await busy(flush, gatherer)
-    calls = [asyncio.create_task(gatherer.put(items)) for items in ([1], [2, 13], [3], [4])]
+    calls = [asyncio.create_task(gatherer.put_items(items)) for items in ([1], [2, 13], [3], [4])]
     await steps()
     flush.gate.set()
     one, bad, *others = await asyncio.gather(*calls, return_exceptions=True)
@@ -134,7 +134,7 @@ async def test_one_bad_call_fails_alone() -> None:
     assert isinstance(bad, ValueError)
     assert [one, *others] == [[2], [6], [8]]
     assert flush.batches == [[0], [1, 2, 13, 3, 4], [1], [2, 13], [3], [4]]
-    assert await gatherer.put([5]) == [10]
+    assert await gatherer.put_items([5]) == [10]
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("away"), OutcomeUnknown("who knows"), InvalidInput("no")])
@@ -143,20 +143,20 @@ async def test_a_store_that_is_away_is_told_to_all_and_not_asked_once_per_call(e
     flush.raises = lambda items: error if 1 in items else None
     gatherer = Batcher(flush, max_weight=100)
     first = await busy(flush, gatherer)
-    calls = [asyncio.create_task(gatherer.put(items)) for items in ([1], [2], [3])]
+    calls = [asyncio.create_task(gatherer.put_items(items)) for items in ([1], [2], [3])]
     await steps()
     flush.gate.set()
     assert await asyncio.gather(*calls, return_exceptions=True) == [error] * 3
     assert await first == [0]
     assert flush.batches == [[0], [1, 2, 3]]
-    assert await gatherer.put([7]) == [14]
+    assert await gatherer.put_items([7]) == [14]
 
 
 async def test_a_caller_that_goes_away_does_not_take_its_neighbours_with_it() -> None:
     flush = Flush()
     gatherer = Batcher(flush, max_weight=100)
     first = await busy(flush, gatherer)
-    gone, stays = asyncio.create_task(gatherer.put([1])), asyncio.create_task(gatherer.put([2]))
+    gone, stays = asyncio.create_task(gatherer.put_items([1])), asyncio.create_task(gatherer.put_items([2]))
     await steps()
     gone.cancel()
     first.cancel()
@@ -176,7 +176,7 @@ async def test_an_error_that_nobody_is_left_to_hear_is_not_reported_as_lost() ->
     flush.raises = lambda items: ValueError("bad") if 1 in items else None
     gatherer = Batcher(flush, max_weight=100)
     first = await busy(flush, gatherer)
-    gone = asyncio.create_task(gatherer.put([1]))
+    gone = asyncio.create_task(gatherer.put_items([1]))
     await steps()
     gone.cancel()
     await steps()
@@ -186,7 +186,7 @@ async def test_an_error_that_nobody_is_left_to_hear_is_not_reported_as_lost() ->
     del gone, first
     gc.collect()
     assert reported == []
-    assert await gatherer.put([3]) == [6]
+    assert await gatherer.put_items([3]) == [6]
 
 
 async def test_when_the_gatherer_is_stopped_its_callers_are_told() -> None:
@@ -198,7 +198,7 @@ async def test_when_the_gatherer_is_stopped_its_callers_are_told() -> None:
     with pytest.raises(Exception, match="stopped while gathering"):
         await first
     flush.gate.set()
-    assert await gatherer.put([3]) == [6]
+    assert await gatherer.put_items([3]) == [6]
 
 
 @given(
@@ -213,7 +213,7 @@ def test_every_caller_gets_its_own_answers_whatever_else_is_gathered(
         flush = Flush()
         flush.raises = lambda items: ValueError("bad") if bad in items else None
         gatherer = Batcher(flush, max_weight=most)
-        answers = await asyncio.gather(*map(gatherer.put, calls), return_exceptions=True)
+        answers = await asyncio.gather(*map(gatherer.put_items, calls), return_exceptions=True)
         for items, answer in zip(calls, answers, strict=True):
             if bad in items:
                 assert isinstance(answer, ValueError)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from crawlfleet.broker.memory.signals import MemorySignals
-from crawlfleet.control.support.task_completion_watcher import Ends
+from crawlfleet.control.support.task_completion_watcher import TaskCompletionWatcher
 from crawlfleet.model.ids import TaskId
 from crawlfleet.ports.broker import ENDS
 from crawlfleet.ports.task_store import TaskStore
@@ -29,12 +29,12 @@ class SlowStore:
 
 async def test_who_comes_while_the_store_is_asked_waits_on() -> None:
     store, signals = SlowStore({1, 2}), MemorySignals()
-    ends = Ends(store=cast("TaskStore", store), signals=signals)
-    with ends.watching(1) as first:
-        waiting = asyncio.create_task(ends.wait(first, 60))
+    ends = TaskCompletionWatcher(store=cast("TaskStore", store), signals=signals)
+    with ends.watch_task(1) as first:
+        waiting = asyncio.create_task(ends.wait_for_end(first, 60))
         tasks, may_answer = await store.asked.get()
         assert list(tasks) == [1]
-        with ends.watching(2) as late:
+        with ends.watch_task(2) as late:
             may_answer.set_result(None)
             await signals.send_signals([ENDS])
             tasks, may_answer = await store.asked.get()

@@ -40,7 +40,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 
 
 async def submit(master: Master, count: int, key: str | None = None) -> list[TaskId]:
-    answer = await master.submit.submit([ECHO] * count, key=key)
+    answer = await master.submit.submit_tasks([ECHO] * count, key=key)
     return [item.id for item in answer.items if isinstance(item, Accepted)]
 
 
@@ -78,7 +78,7 @@ async def test_a_replay_gets_its_first_answer_though_nothing_more_fits(desk: Des
     assert await submit(master, 4, key="k") == first
     with pytest.raises(OverLimit):
         await submit(master, 4, key="other")
-    mismatch = await master.submit.submit([ECHO], key="k")
+    mismatch = await master.submit.submit_tasks([ECHO], key="k")
     assert [item.code for item in mismatch.items if isinstance(item, Refusal)] == [Code.IDEMPOTENCY_MISMATCH]
     desk.clock.advance(limits.IDEMPOTENCY_KEEP_MS / 1000)
     with pytest.raises(OverLimit):

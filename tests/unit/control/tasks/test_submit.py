@@ -147,7 +147,7 @@ class Desk:
         )
 
     async def submit(self, *bodies: TaskBody | Refusal, **how: Any) -> SubmissionAnswer:
-        return await self.service.submit(bodies, **how)
+        return await self.service.submit_tasks(bodies, **how)
 
     async def lane_of(self, **fields: Any) -> Lane:
         await self.submit(echo(**fields))

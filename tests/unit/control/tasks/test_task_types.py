@@ -26,7 +26,7 @@ from crawlfleet.execution.sdk import TaskError
 from crawlfleet.model import limits
 from crawlfleet.model.refusal import Code
 from crawlfleet.ports.admin_store import MASTERS, TypeRecord
-from crawlfleet.wire.schema_errors import shortened
+from crawlfleet.wire.schema_errors import shorten_text
 from testkit.clock import FakeClock
 from tests.unit.control.tasks.test_schema_cost import unfolding
 from tests.unit.store.store_kit import sqlite_kit
@@ -49,18 +49,18 @@ def types() -> TaskTypes:
 
 
 def refusal_of(types: TaskTypes, parameters: Any, task_type: str = "crawl") -> tuple[Code, str | None] | None:
-    refusal = types.refusal(task_type, msgspec.json.encode(parameters))
+    refusal = types.find_refusal(task_type, msgspec.json.encode(parameters))
     return None if refusal is None else (refusal.code, refusal.field)
 
 
 def test_an_unknown_type_is_refused_with_those_that_are_known(types: TaskTypes) -> None:
-    refusal = types.refusal("crowl", b"{}")
+    refusal = types.find_refusal("crowl", b"{}")
     assert refusal is not None
     assert (refusal.code, refusal.field) == (Code.UNKNOWN_TYPE, "task_type")
     assert refusal.detail == "no task type 'crowl'; did you mean crawl?"
-    assert (other := types.refusal("zzz", b"{}")) is not None
+    assert (other := types.find_refusal("zzz", b"{}")) is not None
     assert other.detail == "no task type 'zzz'; there are bare, crawl, free"
-    empty = TaskTypes().refusal("crawl", b"{}")
+    empty = TaskTypes().find_refusal("crawl", b"{}")
     assert empty is not None
     assert empty.detail.endswith("there are none")
 
@@ -127,7 +127,7 @@ def test_a_refusal_speaks_to_people_and_names_the_alternative_that_was_meant(
     parameters: Any, field: str, detail: str
 ) -> None:
     asked = parameters if "url" in parameters or not parameters else {"url": "http://a.test/", **parameters}
-    refusal = TaskTypes({"web_crawl": WebCrawl.schema}).refusal("web_crawl", msgspec.json.encode(asked))
+    refusal = TaskTypes({"web_crawl": WebCrawl.schema}).find_refusal("web_crawl", msgspec.json.encode(asked))
     assert refusal is not None
     assert (refusal.field, refusal.detail) == (f"parameters{field}", detail)
     with pytest.raises(TaskError) as raised:
@@ -149,7 +149,7 @@ def test_a_refusal_speaks_to_people_and_names_the_alternative_that_was_meant(
     ],
 )
 def test_whatever_a_schema_asks_for_there_are_words_for_it(schema: dict[str, Any]) -> None:
-    refusal = TaskTypes({"own": schema}).refusal("own", b'{"a": "y"}')
+    refusal = TaskTypes({"own": schema}).find_refusal("own", b'{"a": "y"}')
     assert refusal is not None
     assert refusal.detail
 
@@ -165,10 +165,10 @@ def test_a_type_that_asks_for_nothing_takes_every_object(types: TaskTypes, task_
 
 
 def test_a_newer_schema_takes_the_place_of_the_older(types: TaskTypes) -> None:
-    types.learn("crawl", {"type": "object", "required": ["sites"]})
+    types.add_type("crawl", {"type": "object", "required": ["sites"]})
     assert refusal_of(types, {"sites": 1}) is None
     assert refusal_of(types, {"urls": ["a"]}) == (Code.INVALID_INPUT, "parameters")
-    assert types.names() == ["bare", "crawl", "free"]
+    assert types.list_names() == ["bare", "crawl", "free"]
     assert "crawl" in types
     assert "crowl" not in types
 
@@ -176,7 +176,7 @@ def test_a_newer_schema_takes_the_place_of_the_older(types: TaskTypes) -> None:
 @pytest.mark.parametrize("schema", [{"type": 7}, {"type": "wrong"}, {"properties": {"a": {"minimum": "x"}}}])
 def test_a_schema_that_is_none_is_refused_and_the_old_one_stays(types: TaskTypes, schema: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput) as raised:
-        types.learn("crawl", schema)
+        types.add_type("crawl", schema)
     assert raised.value.field == "schema"
     assert "crawl" in str(raised.value)
     assert refusal_of(types, {"urls": ["a"]}) is None
@@ -184,7 +184,7 @@ def test_a_schema_that_is_none_is_refused_and_the_old_one_stays(types: TaskTypes
 
 def test_a_refusal_is_short_however_long_what_it_refuses(types: TaskTypes) -> None:
     for parameters in ({"urls": ["x" * 500_000]}, {"urls": 7, "k" * 100_000: 1}, {"urls": list(range(50_000))}):
-        refusal = types.refusal("crawl", msgspec.json.encode(parameters))
+        refusal = types.find_refusal("crawl", msgspec.json.encode(parameters))
         assert refusal is not None
         assert len(refusal.detail) <= 5 * (2 * limits.NAME_CHARS + 10)
         assert refusal.field is not None
@@ -197,7 +197,7 @@ def test_every_entry_that_is_wrong_is_told_and_the_shape_that_was_meant() -> Non
     types = TaskTypes({"crawl": {"type": "object", "properties": {"urls": {"items": url}, "proxies": shape}}})
 
     def told(parameters: dict[str, Any]) -> tuple[str | None, str]:
-        refusal = types.refusal("crawl", msgspec.json.encode(parameters))
+        refusal = types.find_refusal("crawl", msgspec.json.encode(parameters))
         assert refusal is not None
         return refusal.field, refusal.detail
 
@@ -213,8 +213,8 @@ def test_every_entry_that_is_wrong_is_told_and_the_shape_that_was_meant() -> Non
 
 
 def test_shortening_keeps_both_ends() -> None:
-    assert shortened("short") == "short"
-    text = shortened("begin" + "x" * 10_000 + "end")
+    assert shorten_text("short") == "short"
+    text = shorten_text("begin" + "x" * 10_000 + "end")
     assert text.startswith("begin")
     assert text.endswith("end")
 
@@ -225,11 +225,11 @@ def test_shortening_keeps_both_ends() -> None:
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1/schema", "file:///etc/passwd", "https://example.com/s.json"])
 def test_a_schema_is_never_fetched(types: TaskTypes, address: str) -> None:
     with pytest.raises(InvalidInput, match="disabled"):
-        types.learn("crawl", {"properties": {"a": {"$ref": address}}})
+        types.add_type("crawl", {"properties": {"a": {"$ref": address}}})
 
 
 def test_no_pattern_takes_for_ever(types: TaskTypes) -> None:
-    types.learn("crawl", {"properties": {"a": {"pattern": "^(a+)+$"}}})
+    types.add_type("crawl", {"properties": {"a": {"pattern": "^(a+)+$"}}})
     assert refusal_of(types, {"a": "a" * 5_000 + "b"}) == (Code.INVALID_INPUT, "parameters.a")
 
 
@@ -274,24 +274,24 @@ def test_types_that_are_well_are_taken() -> None:
 def described() -> TaskTypes:
     """With a type that is not built in."""
     types = TaskTypes()
-    types.learn("crawl", CRAWL)
+    types.add_type("crawl", CRAWL)
     return types
 
 
 def test_only_newer_versions_are_taken(described: TaskTypes) -> None:
     types = described
     wants = {"sites": {"required": ["sites"]}, "pages": {"required": ["pages"]}}
-    types.take([TypeRecord("crawl", 2, wants["sites"], 0)])
+    types.learn_records([TypeRecord("crawl", 2, wants["sites"], 0)])
     assert refusal_of(types, {"sites": 1}) is None
-    types.take([TypeRecord("crawl", 1, wants["pages"], 0), TypeRecord("crawl", 2, wants["pages"], 0)])
+    types.learn_records([TypeRecord("crawl", 1, wants["pages"], 0), TypeRecord("crawl", 2, wants["pages"], 0)])
     assert refusal_of(types, {"sites": 1}) is None
-    types.take([TypeRecord("crawl", 3, wants["pages"], 0)])
+    types.learn_records([TypeRecord("crawl", 3, wants["pages"], 0)])
     assert refusal_of(types, {"sites": 1}) is not None
 
 
 def test_a_schema_that_this_version_does_not_understand_leaves_the_old_one(described: TaskTypes) -> None:
     types = described
-    types.take([TypeRecord("crawl", 2, {"type": "unheard of"}, 0), TypeRecord("new", 1, {}, 0)])
+    types.learn_records([TypeRecord("crawl", 2, {"type": "unheard of"}, 0), TypeRecord("new", 1, {}, 0)])
     assert refusal_of(types, {"urls": ["a"]}) is None
     assert "new" in types
 
@@ -300,31 +300,31 @@ def test_a_built_in_type_is_changed_by_a_later_release_only() -> None:
     release, other = 5, {"required": ["sites"]}
     types = TaskTypes({"crawl": CRAWL}, release=release)
     for owner, revision in [(0, 0), (77, release + 1), (MASTERS, release), (MASTERS, release - 1)]:
-        types.take([TypeRecord("crawl", 9, other, 0, owner, revision)])
+        types.learn_records([TypeRecord("crawl", 9, other, 0, owner, revision)])
         assert refusal_of(types, {"urls": ["a"]}) is None
-    types.take([TypeRecord("crawl", 9, other, 0, MASTERS, release + 1)])
+    types.learn_records([TypeRecord("crawl", 9, other, 0, MASTERS, release + 1)])
     assert refusal_of(types, {"sites": 1}) is None
 
 
 def test_a_stored_schema_without_bounds_harms_nobody() -> None:
     types = TaskTypes()
-    types.take([TypeRecord("hostile", 1, unfolding(30), 0), TypeRecord("fine", 1, CRAWL, 0)])
+    types.learn_records([TypeRecord("hostile", 1, unfolding(30), 0), TypeRecord("fine", 1, CRAWL, 0)])
     assert refusal_of(types, {"any": 1}, "hostile") is None
     assert refusal_of(types, {}, "fine") is not None
 
 
 def test_parameters_that_would_take_too_long_are_refused_for_their_size() -> None:
     types = TaskTypes()
-    types.learn("costly", {"properties": {"a": {"items": {"allOf": [{"type": "integer"}] * 200}}}})
+    types.add_type("costly", {"properties": {"a": {"items": {"allOf": [{"type": "integer"}] * 200}}}})
     assert refusal_of(types, {"a": [1] * 1_000}, "costly") is None
-    refusal = types.refusal("costly", msgspec.json.encode({"a": [1] * 400_000}))
+    refusal = types.find_refusal("costly", msgspec.json.encode({"a": [1] * 400_000}))
     assert refusal is not None
     assert (refusal.code, refusal.field) == (Code.TOO_LARGE, "parameters")
 
 
 def test_of_large_parameters_the_first_error_is_told() -> None:
     types = TaskTypes({"many": {"properties": {"a": {"items": {"type": "string"}}}}})
-    refusal = types.refusal("many", msgspec.json.encode({"a": [1] * 500_000}))
+    refusal = types.find_refusal("many", msgspec.json.encode({"a": [1] * 500_000}))
     assert refusal is not None
     assert (refusal.field, refusal.detail) == ("parameters.a[0]", "must be a text, not 1")
 
@@ -340,8 +340,8 @@ async def test_masters_learn_from_each_other_through_the_store(tmp_path: Path) -
     async with sqlite_kit(tmp_path) as kit:
         clock = FakeClock()
         one, two = (KnownTypes(TaskTypes({"echo": {}}), store=kit.store, clock=clock) for _ in range(2))
-        await one.seed({"echo": {}})
-        await one.put({"crawl": CRAWL}, await kit.join())
+        await one.seed_types({"echo": {}})
+        await one.put_types({"crawl": CRAWL}, await kit.join())
         assert "crawl" in one.types
         assert "crawl" not in two.types
         assert await two.refresh(1)
@@ -357,7 +357,7 @@ async def test_a_type_that_is_only_named_takes_anything_until_it_is_described(tm
         one, two = (KnownTypes(TaskTypes(), store=kit.store, clock=clock) for _ in range(2))
         await one.put_names(["crawl", "free"])
         assert refusal_of(one.types, {"any": 1}) is None
-        await two.put({"crawl": CRAWL}, await kit.join())
+        await two.put_types({"crawl": CRAWL}, await kit.join())
         await one.put_names(["crawl", "free"])
         await one.refresh(0)
         assert len(await kit.store.task_types()) == 2
@@ -382,7 +382,7 @@ async def test_many_that_look_at_once_share_a_look() -> None:
 def test_a_pattern_is_told_by_what_the_schema_says_is_meant() -> None:
     schema = {"properties": {"url": {"pattern": "^http", "description": "an address"}, "code": {"pattern": "^x"}}}
     types = TaskTypes({"visit": schema})
-    described, bare = types.refusal("visit", b'{"url": "ftp:"}'), types.refusal("visit", b'{"code": "y"}')
+    described, bare = types.find_refusal("visit", b'{"url": "ftp:"}'), types.find_refusal("visit", b'{"code": "y"}')
     assert described is not None
     assert (described.detail, described.field) == ("'ftp:' is not an address", "parameters.url")
     assert bare is not None

@@ -20,6 +20,7 @@ from crawlfleet.execution.agent.measurements import (
 )
 from crawlfleet.model.execution import End
 from testkit.clock import FakeClock
+from testkit.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -179,14 +180,14 @@ async def test_a_gpu_is_asked_for_where_there_is_one(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     measure = NodeMeasurements(clock, tmp_path)
-    await asyncio.wait_for(measure.watch_gpu(), 1)  # none: it ends at once
+    await asyncio.wait_for(measure.watch_gpu(), PATIENCE_S)  # none: it ends at once
     clock.advance(1)
     assert measure().gpu is None
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\necho 17\necho 64\n")
     program.chmod(0o755)
     watching = asyncio.create_task(measure.watch_gpu())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while measure().gpu is None:
             clock.advance(1)
             await asyncio.sleep(0.01)

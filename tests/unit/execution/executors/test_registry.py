@@ -54,9 +54,9 @@ def search_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_the_built_in_types_have_strict_schemas() -> None:
     assert {"echo", "sleep", "fail"} <= set(builtin_entries())
     types = TaskTypes(builtin_schemas())
-    assert types.refusal("echo", b'{"any": ["thing"]}') is None
-    assert types.refusal("sleep", b'{"seconds": 0.5}') is None
-    assert types.refusal("fail", b'{"times": 2, "class": "network", "permanent": true}') is None
+    assert types.find_refusal("echo", b'{"any": ["thing"]}') is None
+    assert types.find_refusal("sleep", b'{"seconds": 0.5}') is None
+    assert types.find_refusal("fail", b'{"times": 2, "class": "network", "permanent": true}') is None
     for task_type, parameters in (
         ("sleep", b"{}"),
         ("sleep", b'{"seconds": -1}'),
@@ -66,7 +66,7 @@ def test_the_built_in_types_have_strict_schemas() -> None:
         ("fail", b'{"times": 1.5}'),
         ("fail", b'{"often": 2}'),
     ):
-        assert types.refusal(task_type, parameters) is not None, (task_type, parameters)
+        assert types.find_refusal(task_type, parameters) is not None, (task_type, parameters)
 
 
 def test_functions_and_classes_are_found_and_what_is_only_imported_is_not(

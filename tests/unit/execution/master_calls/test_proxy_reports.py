@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from crawlfleet.errors import InvalidInput
 from crawlfleet.execution.master_calls.proxy_reports import ProxyHealthReports, report_proxies
-from crawlfleet.execution.process_state.proxy_pool import COOL_S, NODE_POOL, ProxyPool, ProxyWay
+from crawlfleet.execution.process_state.proxy_pool import COOL_S, NODE_POOL, ProxyPool, ProxyRotation
 from crawlfleet.model.proxy_health import PROXIES_MAX, ProxyHealth, merge_health
 from crawlfleet.wire.proxies import ProxiesUp
 
@@ -21,12 +21,12 @@ DOWN = ProxyHealth("fast", "a:1", uses=2, failures=3, down_for_ms=9_000, latency
 def test_a_pool_tells_the_health_of_its_proxies_without_passwords() -> None:
     now = 1_000.0
     pool = ProxyPool(f"{NODE_POOL}fast", ["http://ann:secret@a.test:1", "http://b.test"], lambda: now)
-    way = ProxyWay(pool)
-    first = way.choose("h")
-    way.worked(first, 0.25)
-    second = way.choose("h")
-    way.failed(second, "no connection")
-    assert pool.health() == [
+    way = ProxyRotation(pool)
+    first = way.choose_proxy("h")
+    way.note_success(first, 0.25)
+    second = way.choose_proxy("h")
+    way.note_failure(second, "no connection")
+    assert pool.report_health() == [
         ProxyHealth("fast", "a.test:1", uses=1, latency_ms=250),
         ProxyHealth("fast", "b.test:80", 1, failures=1, down_for_ms=int(COOL_S * 1_000), last_failure="no connection"),
     ]

@@ -34,9 +34,9 @@ from crawlfleet.execution.process_state.proxy_pool import (
     COOL_S,
     NoProxy,
     ProxyPool,
-    ProxyWay,
-    pools_of,
-    proxy_of,
+    ProxyRotation,
+    parse_pools,
+    parse_proxy,
 )
 from crawlfleet.execution.sdk import TaskError
 from crawlfleet.settings.master import MasterSettings, StandaloneSettings
@@ -64,7 +64,7 @@ class Clock:
     ],
 )
 def test_a_proxys_url(text: str, url: str, user: str | None, password: str) -> None:
-    found = proxy_of(text)
+    found = parse_proxy(text)
     assert (found.url, found.user, found.password) == (url, user, password)
 
 
@@ -74,62 +74,62 @@ def test_a_proxys_url(text: str, url: str, user: str | None, password: str) -> N
 )
 def test_what_is_no_proxy_is_refused_without_its_password(text: str) -> None:
     with pytest.raises(ValueError, match="not a proxy") as told:
-        proxy_of(text)
+        parse_proxy(text)
     assert "secret" not in str(told.value)
 
 
 def test_pools_of_a_file() -> None:
     lines = ["# ours", "", "fast http://a.test:1", "slow  http://b.test", "fast http://u:p@c.test"]
-    assert pools_of(lines) == {"fast": ["http://a.test:1", "http://u:p@c.test"], "slow": ["http://b.test"]}
+    assert parse_pools(lines) == {"fast": ["http://a.test:1", "http://u:p@c.test"], "slow": ["http://b.test"]}
     with pytest.raises(ValueError, match="line 2"):
-        pools_of(["a http://a.test", "just-a-name"])
+        parse_pools(["a http://a.test", "just-a-name"])
     with pytest.raises(ValueError, match="line 1"):
-        pools_of(["a ftp://a.test"])
+        parse_pools(["a ftp://a.test"])
 
 
 @given(st.integers(min_value=1, max_value=5), st.integers(min_value=1, max_value=40))
 def test_requests_are_spread_evenly(proxies: int, requests: int) -> None:
-    way = ProxyWay(ProxyPool("p", [f"http://p{number}.test" for number in range(proxies)]))
-    uses = Counter(way.choose("h").name for _ in range(requests))
+    way = ProxyRotation(ProxyPool("p", [f"http://p{number}.test" for number in range(proxies)]))
+    uses = Counter(way.choose_proxy("h").name for _ in range(requests))
     assert max(uses.values()) - min([*uses.values(), *[0] * (proxies - len(uses))]) <= 1
 
 
 def test_what_is_kept_by_host_and_by_session() -> None:
     urls = [f"http://p{number}.test" for number in range(3)]
-    by_host = ProxyWay(ProxyPool("p", urls), "host")
-    assert len({by_host.choose(host).name for host in "abc"}) == 3
-    assert len({by_host.choose("a").name for _ in range(10)}) == 1
-    by_session = ProxyWay(ProxyPool("p", urls), "session")
-    first = by_session.choose("a")
-    assert by_session.choose("b") is first
-    by_session.leave("b")
-    assert by_session.choose("a") is not first
+    by_host = ProxyRotation(ProxyPool("p", urls), "host")
+    assert len({by_host.choose_proxy(host).name for host in "abc"}) == 3
+    assert len({by_host.choose_proxy("a").name for _ in range(10)}) == 1
+    by_session = ProxyRotation(ProxyPool("p", urls), "session")
+    first = by_session.choose_proxy("a")
+    assert by_session.choose_proxy("b") is first
+    by_session.drop_proxy("b")
+    assert by_session.choose_proxy("a") is not first
 
 
 def test_a_proxy_that_fails_cools_down_for_twice_as_long_each_time() -> None:
     clock, told = Clock(), list[str]()
     pool = ProxyPool("pool fast", ["http://ann:secret@a.test", "http://b.test"], clock)
-    way = ProxyWay(pool, log=lambda message, _: told.append(message))
-    first, second = way.choose("h"), way.choose("h")
+    way = ProxyRotation(pool, log=lambda message, _: told.append(message))
+    first, second = way.choose_proxy("h"), way.choose_proxy("h")
     for round_ in range(8):
-        way.failed(first, "no connection")
-        way.failed(first, "no connection")
-        assert {way.choose("h") for _ in range(5)} == {second}
+        way.note_failure(first, "no connection")
+        way.note_failure(first, "no connection")
+        assert {way.choose_proxy("h") for _ in range(5)} == {second}
         clock.now += min(COOL_S * 2**round_, COOL_MAX_S) - 1
         assert not pool.is_up(first)
         clock.now += 1
         assert pool.is_up(first)
     assert len(told) == 8, "what was under way when it failed is the same failure"
     assert told[0] == "proxy a.test:80 of pool fast is left out for 30 s: no connection"
-    way.worked(first, 0.1)
-    assert pool.failed(first) == COOL_S
-    pool.failed(second)
+    way.note_success(first, 0.1)
+    assert pool.note_failure(first) == COOL_S
+    pool.note_failure(second)
     with pytest.raises(NoProxy, match="all 2 proxies of pool fast are down"):
-        way.choose("h")
+        way.choose_proxy("h")
 
 
 def through(*urls: str, rotation: str = "request", **more: Any) -> Any:
-    return fetcher(proxies=ProxyWay(ProxyPool("pool test", urls), rotation), **more)
+    return fetcher(proxies=ProxyRotation(ProxyPool("pool test", urls), rotation), **more)
 
 
 async def test_plain_pages_go_through_with_user_and_password() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.control.composites.sharding import split
+from crawlfleet.control.composites.sharding import split_task
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.refusal import Code, Refusal
@@ -43,7 +43,7 @@ def test_nothing_has_no_shards() -> None:
 
 def test_only_the_list_differs_from_shard_to_shard() -> None:
     task = template({"a": 1, "urls": [1.50, "x", {"y": [2]}], "z": None}, priority=8, name="n", timeout_s=5)
-    children, spec = split(task, ShardBody("urls", size=2))
+    children, spec = split_task(task, ShardBody("urls", size=2))
     assert [msgspec.json.decode(child.parameters) for child in children if isinstance(child, TaskBody)] == [
         {"a": 1, "urls": [1.5, "x"], "z": None},
         {"a": 1, "urls": [{"y": [2]}], "z": None},
@@ -56,14 +56,14 @@ def test_only_the_list_differs_from_shard_to_shard() -> None:
 
 def test_values_pass_as_the_bytes_they_came_as() -> None:
     task = TaskBody("echo", msgspec.Raw(b'{"v": [1.10, 2e3, "\\u00e9"]}'))
-    (child,) = split(task, ShardBody("v", count=1))[0]
+    (child,) = split_task(task, ShardBody("v", count=1))[0]
     assert isinstance(child, TaskBody)
     assert bytes(child.parameters) == b'{"v":[1.10,2e3,"\\u00e9"]}'
 
 
 def test_a_shard_that_is_too_large_is_refused() -> None:
     task = template({"v": ["x" * (limits.PARAMETERS_BYTES // 2)] * 3})
-    large, small = split(task, ShardBody("v", size=2))[0]
+    large, small = split_task(task, ShardBody("v", size=2))[0]
     assert isinstance(large, Refusal)
     assert (large.code, large.field) == (Code.TOO_LARGE, "parameters.v")
     assert isinstance(small, TaskBody)
@@ -72,5 +72,5 @@ def test_a_shard_that_is_too_large_is_refused() -> None:
 @pytest.mark.parametrize("shard", [ShardBody("v"), ShardBody("v", size=1, count=1)])
 def test_either_size_or_count(shard: ShardBody) -> None:
     with pytest.raises(InvalidInput) as refused:
-        split(template({"v": [1]}), shard)
+        split_task(template({"v": [1]}), shard)
     assert refused.value.field == "shard"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from crawlfleet.control.explain.host_waits import _hosts
+from crawlfleet.control.explain.host_waits import _parameter_hosts
 from crawlfleet.model.host import Backoff, HostShare, Units
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.status import TaskStatus
@@ -107,4 +107,4 @@ def test_a_running_task_says_what_it_waits_for() -> None:
     ],
 )
 def test_hosts_are_named_as_their_budgets_are(parameters: bytes, hosts: set[str]) -> None:
-    assert set(_hosts(parameters)) == hosts
+    assert set(_parameter_hosts(parameters)) == hosts

@@ -1,7 +1,5 @@
-import pytest
-
 from crawlfleet.ports.node_store import LeaseRow
-from crawlfleet.scheduling.nodes.lease import LeaseState, LeaseTracker, lease_state, must_stop_at
+from crawlfleet.scheduling.nodes.lease import LeaseTracker
 
 
 def row(node: int = 1, renewals: int = 0, session: int = 1, lease_ms: int = 9_000) -> LeaseRow:
@@ -105,32 +103,3 @@ def test_a_gap_that_is_allowed_costs_nobody_anything() -> None:
 def test_a_book_that_has_seen_nothing_judges_nothing() -> None:
     book: LeaseTracker[LeaseRow] = LeaseTracker()
     assert book.expired_leases(1_000.0) == []
-
-
-@pytest.mark.parametrize(
-    ("lease_s", "margin_s", "stop_at"),
-    [(9.0, 2.0, 107.0), (9.0, 0.0, 109.0), (90.0, 2.0, 188.0), (3.0, 2.0, 101.5), (1.0, 2.0, 100.5)],
-)
-def test_a_node_stops_a_margin_before_the_end(lease_s: float, margin_s: float, stop_at: float) -> None:
-    assert must_stop_at(100.0, lease_s, margin_s) == stop_at
-
-
-@pytest.mark.parametrize(
-    ("at", "state"),
-    [
-        (100.0, LeaseState.HELD),
-        (103.4, LeaseState.HELD),
-        (103.5, LeaseState.AT_RISK),
-        (106.9, LeaseState.AT_RISK),
-        (107.0, LeaseState.MUST_STOP),
-        (108.9, LeaseState.MUST_STOP),
-        (109.0, LeaseState.ENDED),
-        (500.0, LeaseState.ENDED),
-    ],
-)
-def test_what_a_node_may_do_as_its_lease_runs_out(at: float, state: LeaseState) -> None:
-    assert lease_state(at, 100.0, 9.0) is state
-
-
-def test_a_node_that_was_never_answered_holds_no_lease() -> None:
-    assert lease_state(5.0, None, 9.0) is LeaseState.ENDED

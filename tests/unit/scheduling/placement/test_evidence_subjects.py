@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.control.tasks.task_content import features_in, host_in
+from crawlfleet.control.tasks.task_content import content_features, first_parameter_host
 from crawlfleet.scheduling.placement.evidence_subjects import (
     HOST_BUCKETS,
     MAX_NAMED_HOSTS,
@@ -82,9 +82,9 @@ def test_an_outcome_counts_for_the_host_and_for_its_bucket() -> None:
     ],
 )
 def test_the_host_is_that_of_the_first_url(parameters: bytes, host: str | None) -> None:
-    assert host_in(parameters) == host
+    assert first_parameter_host(parameters) == host
 
 
 def test_features_are_read_from_a_spec() -> None:
-    assert features_in(b'{"content_features": {"a": 1}, "categories": []}') == {"a": 1}
-    assert features_in(b"{}") == {}
+    assert content_features(b'{"content_features": {"a": 1}, "categories": []}') == {"a": 1}
+    assert content_features(b"{}") == {}

@@ -129,7 +129,7 @@ SPAN = 3_000
 )
 def test_what_a_confused_node_says_is_bounded(said: dict[str, object], park: ParkRequest | None) -> None:
     body = OutcomeBody(**{"task": TASK, "execution": EXECUTION, "end": int(End.RETURNED), "again_ms": SPAN, **said})  # type: ignore[arg-type]
-    outcome = finish._outcome(NODE, body, NOW)
+    outcome = finish._read_outcome(NODE, body, NOW)
     assert isinstance(outcome, Outcome)
     assert outcome.park == park
 

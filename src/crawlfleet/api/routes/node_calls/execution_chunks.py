@@ -72,7 +72,7 @@ async def get_earlier(request: PlainRequest) -> Response:
     of = request.query_params.get("of", "")
     number = _number(request.path_params["number"])
     services = services_of(request)
-    await services.collect.check(principal.node, task, execution)
+    await services.collect.check_live(principal.node, task, execution)
     if of == OWN or of.startswith("group-"):
         found = await services.page_notes.read_crawl(task, of, number)
     else:
@@ -132,12 +132,12 @@ async def _put(request: PlainRequest, kind: ChunkKind) -> Response:
     collect = services_of(request).collect
     try:
         # Before the body is read: a stale sender need not send all of it.
-        await collect.check(principal.node, task, execution)
+        await collect.check_live(principal.node, task, execution)
     except StaleExecution:
         await _note_if_anothers(request, task, execution)
         raise
     data = await read_unpacked(request, CHUNK_BYTES)
-    await collect.collect(principal.node, task, execution, kind, number, data)
+    await collect.collect_chunk(principal.node, task, execution, kind, number, data)
     return nothing()
 
 

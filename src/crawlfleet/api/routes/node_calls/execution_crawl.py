@@ -63,7 +63,7 @@ async def exchange(request: PlainRequest) -> Response:
     if is_stopping(request):
         up = msgspec.structs.replace(up, wait_ms=0)
     service = services_of(request).crawl_coordination
-    return reply(await service.exchange(principal.node, task, execution, up, items, records))
+    return reply(await service.exchange_batch(principal.node, task, execution, up, items, records))
 
 
 def _chunks(text: str, kind: str) -> tuple[int, int]:

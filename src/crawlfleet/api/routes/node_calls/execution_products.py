@@ -26,7 +26,7 @@ from crawlfleet.wire.products import (
     UnseenBody,
     UnseenDown,
     UnseenUp,
-    body_of,
+    product_body,
 )
 
 routes = RouteTable("executions", PREFIX)
@@ -57,7 +57,7 @@ _REPORT = msgspec.json.Decoder(ReportUp)
 )
 async def put(request: PlainRequest) -> Response:
     speaker, up = await read_call(request, _PUT)
-    await services_of(request).products.put(speaker, up)
+    await services_of(request).products.put_products(speaker, up)
     return reply({})
 
 
@@ -74,7 +74,7 @@ async def put(request: PlainRequest) -> Response:
 )
 async def unseen(request: PlainRequest) -> Response:
     speaker, up = await read_call(request, _UNSEEN)
-    found = await services_of(request).products.unseen(speaker, up)
+    found = await services_of(request).products.list_unseen(speaker, up)
     return reply(UnseenDown([UnseenBody(one.key, one.product.id, one.product.url) for one in found]))
 
 
@@ -91,8 +91,8 @@ async def unseen(request: PlainRequest) -> Response:
 )
 async def report(request: PlainRequest) -> Response:
     speaker, up = await read_call(request, _REPORT)
-    counts, found = await services_of(request).products.report(speaker, up)
-    return reply(ReportDown(list(counts), [(one.key, body_of(one.product)) for one in found]))
+    counts, found = await services_of(request).products.get_sync_report(speaker, up)
+    return reply(ReportDown(list(counts), [(one.key, product_body(one.product)) for one in found]))
 
 
 async def read_call(

@@ -22,7 +22,16 @@ from crawlfleet.model.ids import TaskId, group_text, task_text
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.ports.chunk_store import ChunkKind
 from crawlfleet.results.chunk_reader import Chunks
-from crawlfleet.results.export_stream import MEDIA_TYPES, SUFFIXES, Asked, Format, Parts, Source, exported, kind_of
+from crawlfleet.results.export_stream import (
+    MEDIA_TYPES,
+    SUFFIXES,
+    ExportOptions,
+    Format,
+    Parts,
+    Source,
+    chunk_kind,
+    start_export,
+)
 from crawlfleet.results.merged_items import Part
 from crawlfleet.results.page_notes import Which
 
@@ -43,13 +52,13 @@ async def _asked(
     bom: Annotated[bool, Query(description="CSV: begin with the mark that Excel knows UTF-8 by.")] = False,
     guard: Annotated[bool, Query(description="CSV: an apostrophe before texts that a spreadsheet would run.")] = False,
     kind: WhichInQuery = "items",
-) -> Asked:
-    asked = Asked(format, bom, guard, kind)
-    asked.check()
+) -> ExportOptions:
+    asked = ExportOptions(format, bom, guard, kind)
+    asked.check_options()
     return asked
 
 
-TheAsked = Annotated[Asked, Depends(_asked)]
+TheAsked = Annotated[ExportOptions, Depends(_asked)]
 
 
 @routes.get("/tasks/{task_id}/results:export", _FILE)
@@ -57,7 +66,7 @@ async def export_task(
     task: TaskInPath, request: Request, services: TheServices, asked: TheAsked, _: Principal = allow(Role.VIEWER)
 ) -> Response:
     """All items of a task as one file, or its archive (`warc`); of a running one, what has come so far."""
-    kind = kind_of(asked.format)
+    kind = chunk_kind(asked.format)
     parts, is_final = await task_parts(services, task, kind)
     source = Source(services.chunks, parts, kind, asked.which)
     return await _file(request, source, asked, task_text(task), is_final, {})
@@ -74,8 +83,8 @@ async def export_group(
 ) -> Response:
     """The items or archives of all members as one file, in the order of the members."""
     progress = await checked_progress(services, group, partial)
-    kind = kind_of(asked.format)
-    source = Source(services.chunks, await Parts.of(parts_of(services, progress.group, kind)), kind, asked.which)
+    kind = chunk_kind(asked.format)
+    source = Source(services.chunks, await Parts.read_all(parts_of(services, progress.group, kind)), kind, asked.which)
     headers = {"Group-Complete": str(progress.is_complete).lower(), "Group-Members": counts_text(progress.counts)}
     return await _file(request, source, asked, group_text(group), progress.is_complete, headers)
 
@@ -86,8 +95,8 @@ async def task_parts(services: Services, task: TaskId, kind: ChunkKind = "items"
     if found.execution is None:
         return Parts(), False
     if found.manifest is not None:
-        return Parts(Part(task, found.execution, found.manifest.chunks(kind))), True
-    count = await Chunks(services.chunks, task, found.execution, kind).count()
+        return Parts(Part(task, found.execution, found.manifest.count_chunks(kind))), True
+    count = await Chunks(services.chunks, task, found.execution, kind).count_chunks()
     return Parts(Part(task, found.execution, count)), False
 
 
@@ -97,9 +106,9 @@ async def still_wanted(request: Request) -> None:
 
 
 async def _file(
-    request: Request, source: Source, asked: Asked, name: str, is_complete: bool, headers: Mapping[str, str]
+    request: Request, source: Source, asked: ExportOptions, name: str, is_complete: bool, headers: Mapping[str, str]
 ) -> Response:
-    stream = await exported(source, asked, lambda: still_wanted(request))
+    stream = await start_export(source, asked, lambda: still_wanted(request))
     # Read before the answer begins: items that are gone are a 404, not a broken download.
     first = await anext(stream, b"")
     said = {

@@ -61,7 +61,7 @@ class GroupIncomplete(Conflict):
         if progress.crawl is not None:
             told = f"{name} has read {progress.crawl.counts.pages} pages and is not finished"
         else:
-            told = f"{counts.completed} of {progress.expected} members of {name} have completed"
+            told = f"{counts.completed} of {progress.expected_members} members of {name} have completed"
         super().__init__(told)
         self.extra = {"progress": progress_view(progress)}
 
@@ -76,9 +76,9 @@ async def results(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """The items of all members in the order of the members, whatever the order they ended in."""
-    start = MergedPlace() if cursor is None else MergedPlace.parse(cursor, field="cursor")
+    start = MergedPlace() if cursor is None else MergedPlace.from_text(cursor, field="cursor")
     progress = await checked_progress(services, group, partial)
-    page = await _merged(services, progress.group).page(start, limit)
+    page = await _merged(services, progress.group).read_page(start, limit)
     following = None if page.next is None else page.next.text
     return reply(GroupResultPage(page.lines, following, progress.is_complete, progress_view(progress)))
 
@@ -94,7 +94,7 @@ async def download(
         "Group-Complete": str(progress.is_complete).lower(),
         "Group-Members": counts_text(progress.counts),
     }
-    stream = _merged(services, progress.group).stream()
+    stream = _merged(services, progress.group).stream_lines()
     # Read before the answer begins: items that are gone are a 404, not a broken download.
     first = await anext(stream, b"")
     return StreamingResponse(after(first, stream), media_type="application/x-ndjson", headers=headers)
@@ -105,16 +105,16 @@ async def result(
     group: GroupInPath, services: TheServices, partial: Partial = False, _: Principal = allow(Role.VIEWER)
 ) -> Response:
     """Of one crawl over many nodes: its figures and its first items, as a single crawl's result."""
-    progress = await services.groups.progress(group)
+    progress = await services.groups.get_progress(group)
     if progress.crawl is None:
         raise NotFound(f"{group_text(group)} is no crawl over many nodes: each of its members has a result")
     if not (progress.is_complete or partial):
         raise GroupIncomplete(progress)
-    page = await _merged(services, progress.group).page(
-        MergedPlace(), RESULT_ITEMS, most_bytes=RESULT_BYTES, keep=lambda line: not is_note(memoryview(line))
+    page = await _merged(services, progress.group).read_page(
+        MergedPlace(), RESULT_ITEMS, max_bytes=RESULT_BYTES, keep=lambda line: not is_note(memoryview(line))
     )
-    summary = await services.crawl_summaries.summarise(group)
-    return reply(crawl_result(progress.crawl, progress.at, page.lines, summary))
+    summary = await services.crawl_summaries.summarise_crawl(group)
+    return reply(crawl_result(progress.crawl, progress.read_at, page.lines, summary))
 
 
 @routes.get("/groups/{group_id}/outcomes", GroupOutcomePage)
@@ -126,7 +126,7 @@ async def outcomes(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """What became of each member, with the result of those that completed, in order."""
-    await services.groups.known(group)
+    await services.groups.get_group(group)
     at = cursor_id(cursor) or 0
     found: list[GroupOutcome] = []
     size = 0
@@ -145,7 +145,7 @@ async def outcomes(
 
 async def checked_progress(services: Services, group: GroupId, partial: bool) -> Progress:
     """Raises GroupIncomplete while members are missing, unless that is known."""
-    progress = await services.groups.progress(group)
+    progress = await services.groups.get_progress(group)
     if not (progress.is_complete or partial):
         raise GroupIncomplete(progress)
     return progress
@@ -166,7 +166,7 @@ def parts_of(services: Services, group: Group, kind: ChunkKind = "items") -> Rea
     async def of_members(after: TaskId) -> Window:
         members = await services.store.list_members(group.id, after, _WINDOW, with_results=False)
         found = [
-            Part(one.task, one.execution, read_manifest(one.metrics).chunks(kind))
+            Part(one.task, one.execution, read_manifest(one.metrics).count_chunks(kind))
             for one in members
             if one.execution is not None
         ]

@@ -25,7 +25,7 @@ from crawlfleet.model.product import ID_CHARS, SHOP_CHARS, ProductChange, Produc
 from crawlfleet.ports.composite_store import ProductFilter
 from crawlfleet.results.csv_table import CsvTable
 from crawlfleet.results.table_columns import Column
-from crawlfleet.wire.schema_errors import shortened
+from crawlfleet.wire.schema_errors import shorten_text
 
 routes = RouteTable("products", PREFIX)
 EXPORT_PAGE = 1_000
@@ -90,7 +90,7 @@ async def _filter(
         try:
             since = from_text(changed_since)
         except (ValueError, OverflowError) as exc:
-            raise InvalidInput(shortened(str(exc)), field="changed_since") from exc
+            raise InvalidInput(shorten_text(str(exc)), field="changed_since") from exc
     return ProductFilter(project_id, None if shop is None else shop.lower(), product_id, since, gone)
 
 
@@ -116,7 +116,7 @@ async def list_products(
     cursor: Cursor = None,
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
-    found = await services.products.page(where, limit, cursor_id(cursor, "product"))
+    found = await services.products.list_products(where, limit, cursor_id(cursor, "product"))
     next_cursor = product_text(found[-1].key) if found.has_more else None
     return reply(ProductPage([product_view(one) for one in found], next_cursor))
 
@@ -150,7 +150,7 @@ async def export_products(
 @routes.get("/products/{product_id}", ProductDetail)
 async def show(product: ProductInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """A product, with what has changed."""
-    found, changes = await services.products.show(product)
+    found, changes = await services.products.get_product(product)
     return reply(ProductDetail(product_view(found), [_change_view(one) for one in changes]))
 
 
@@ -183,13 +183,13 @@ def _change_view(change: ProductChange) -> ProductChangeView:
 
 async def _lines(products: Products, where: ProductFilter) -> AsyncIterator[bytes]:
     after: ProductKey | None = None
-    while found := await products.page(where, EXPORT_PAGE, after):
+    while found := await products.list_products(where, EXPORT_PAGE, after):
         yield b"".join(_encode(product_view(one)) + b"\n" for one in found)
         after = found[-1].key
 
 
 async def _csv(table: CsvTable, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield table.begin()
+    yield table.begin_file()
     async for some in lines:
-        yield table.add(some)
-    yield table.end()
+        yield table.add_lines(some)
+    yield table.end_file()

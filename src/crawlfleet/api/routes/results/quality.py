@@ -18,7 +18,7 @@ from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.results.exports import WhichInQuery, still_wanted, task_parts
 from crawlfleet.api.routes.results.group_results import INCOMPLETE, Partial, checked_progress, parts_of
 from crawlfleet.model.principal import Principal, Role
-from crawlfleet.results.export_stream import Parts, Source, batches
+from crawlfleet.results.export_stream import Parts, Source, regroup_lines
 from crawlfleet.results.item_quality import Quality, Report
 from crawlfleet.results.merged_items import Part
 from crawlfleet.results.page_notes import Which
@@ -99,16 +99,16 @@ async def group_quality(
 ) -> Response:
     """The same over the items of all members."""
     progress = await checked_progress(services, group, partial)
-    source = Source(services.chunks, await Parts.of(parts_of(services, progress.group)), which=kind)
+    source = Source(services.chunks, await Parts.read_all(parts_of(services, progress.group)), which=kind)
     return reply(await _view(request, source, progress.is_complete))
 
 
 async def _view(request: Request, source: Source, is_final: bool) -> QualityView:
     quality = Quality()
-    async for lines in batches(source.stream()):
-        await asyncio.to_thread(quality.add, lines)
+    async for lines in regroup_lines(source.stream_chunks()):
+        await asyncio.to_thread(quality.add_lines, lines)
         await still_wanted(request)
-    return _shown(quality.report(), is_final)
+    return _shown(quality.make_report(), is_final)
 
 
 def _shown(report: Report, is_final: bool) -> QualityView:

@@ -92,12 +92,12 @@ async def results(
     place = _cursor(cursor, found.execution)
     if found.execution is None:
         return reply(ResultPage([], None, None, is_final=False, execution_id=None))
-    page = await items_of(services, task, found).page(place, limit)
+    page = await items_of(services, task, found).read_page(place, limit)
     total = None if found.manifest is None else found.manifest.items
     # While it runs there may be more after the end: the cursor leads there.
     is_over = page.is_end and found.manifest is not None
-    following = None if is_over else f"{found.shown}.{page.next.text}"
-    return reply(ResultPage(page.lines, following, total, found.manifest is not None, found.shown))
+    following = None if is_over else f"{found.id_text}.{page.next.text}"
+    return reply(ResultPage(page.lines, following, total, found.manifest is not None, found.id_text))
 
 
 @routes.get("/tasks/{task_id}/results:download", _LINES)
@@ -107,7 +107,7 @@ async def download(task: TaskInPath, services: TheServices, _: Principal = allow
     headers = {"Content-Disposition": f'attachment; filename="{task_text(task)}.jsonl"'}
     if found.execution is None:
         return Response(b"", media_type="application/x-ndjson", headers=headers)
-    stream = items_of(services, task, found).stream()
+    stream = items_of(services, task, found).stream_lines()
     # Read before the answer begins: items that are gone are a 404, not a broken download.
     first = await anext(stream, b"")
     return StreamingResponse(after(first, stream), media_type="application/x-ndjson", headers=headers)
@@ -130,8 +130,8 @@ async def log(
     with `next_after` to follow it."""
     if after is not None and before is not None:
         raise InvalidInput("either `after` or `before`", field="before")
-    place = Place() if after is None else Place.parse(after, field="after")
-    end = None if before in (None, _END) else Place.parse(before or "", field="before")
+    place = Place() if after is None else Place.from_text(after, field="after")
+    end = None if before in (None, _END) else Place.from_text(before or "", field="before")
     named = None if execution is None else ids.parse(execution, "exec", field="execution")
     found = await services.executions.find_with_log(task, named)
     if found.execution is None:
@@ -139,13 +139,13 @@ async def log(
     expected = None if found.manifest is None else found.manifest.log_chunks
     chunks = Chunks(services.chunks, task, found.execution, "log", expected)
     if before is None:
-        page = await chunks.page(place, limit, keep=keep)
+        page = await chunks.read_page(place, limit, keep=keep)
         is_live = found.is_live or not page.is_end
-        return reply(LogPage(page.lines, page.next.text, None, found.shown, is_live, page.is_end))
-    end = end or Place(await chunks.count())
-    page = await chunks.page_before(end, limit, keep=keep)
+        return reply(LogPage(page.lines, page.next.text, None, found.id_text, is_live, page.is_end))
+    end = end or Place(await chunks.count_chunks())
+    page = await chunks.read_page_before(end, limit, keep=keep)
     earlier = None if page.is_end else page.next.text
-    return reply(LogPage(page.lines, end.text, earlier, found.shown, found.is_live, page.is_end))
+    return reply(LogPage(page.lines, end.text, earlier, found.id_text, found.is_live, page.is_end))
 
 
 def items_of(services: Services, task: TaskId, found: FoundExecution) -> Chunks:
@@ -161,7 +161,7 @@ def _cursor(text: str | None, execution: ExecutionId | None) -> Place:
     named, _, place = text.partition(".")
     if ids.parse(named, "exec", field="cursor") != execution:
         raise InvalidInput("of another execution of this task: begin again without it", field="cursor")
-    return Place.parse(place, field="cursor")
+    return Place.from_text(place, field="cursor")
 
 
 async def after(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -84,7 +84,7 @@ async def cancel_many(
     body: Which, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Cancel many. A filter without `status` means those that have not ended."""
-    view = await _changed(services, body, services.shop_flows.cancel, LIVE_STATUSES)
+    view = await _changed(services, body, services.shop_flows.cancel_tasks, LIVE_STATUSES)
     return await _answer(request, principal, "tasks.cancel", body, view)
 
 
@@ -95,7 +95,11 @@ async def retry_many(
     """Open the next round of many. A filter without `status` means those that failed or took too long."""
     usual = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
     return await _answer(
-        request, principal, "tasks.retry", body, await _changed(services, body, services.retry.retry, usual)
+        request,
+        principal,
+        "tasks.retry",
+        body,
+        await _changed(services, body, services.task_changes.retry_tasks, usual),
     )
 
 
@@ -106,7 +110,7 @@ async def prioritize_many(
     """Change the priority of many. A filter without `status` means those that have not ended."""
 
     async def change(tasks: Sequence[TaskId]) -> Applied:
-        return await services.reprioritize.reprioritize(tasks, body.priority)
+        return await services.task_changes.reprioritize_tasks(tasks, body.priority)
 
     return await _answer(
         request, principal, "tasks.prioritize", body, await _changed(services, body, change, LIVE_STATUSES)
@@ -119,12 +123,12 @@ async def assign_many(
 ) -> Response:
     """Give many pending tasks to a node of your choice, as many as it has room for; the others are refused and stay
     pending. A filter without `status` means those that are pending."""
-    node = await node_named(services.store, body.node)
+    node = await node_named(services.node_reader, body.node)
 
     async def change(tasks: Sequence[TaskId]) -> Applied:
         applied = Applied()
         for task in tasks:
-            if refusal := await services.assign.assign(task, node):
+            if refusal := await services.assign.assign_task(task, node):
                 applied.refused[task] = refusal
             else:
                 applied.after[task] = TaskStatus.ASSIGNED
@@ -157,7 +161,7 @@ async def _changed(
     where = await body.filter.resolved(services, usual)
     before, seen = cursor_id(body.cursor), 0
     while seen < most:
-        page = await services.store.find_tasks(where, PAGE, before, body.filter.q)
+        page = await services.task_reader.find_tasks(where, PAGE, before, body.filter.q)
         if page.tasks:
             tally.add(await change([record.id for record in page.tasks]))
         # An empty page of a search has looked at many tasks too.

@@ -16,7 +16,6 @@ from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.tasks.bulk import Tally
-from crawlfleet.api.routes.tasks.task_detail import known_task
 from crawlfleet.api.views.dead_letters import CausesView, DeadLetterDetail, DeadLetterPageView, cause_view, letter_view
 from crawlfleet.api.views.tasks import BulkView, ChangedView, changed_view, execution_view, task_view
 from crawlfleet.errors import NotFound
@@ -56,14 +55,14 @@ async def list_letters(
     project_id: Project = None,
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
-    letters = await services.dead_letters.page(limit, cursor_id(cursor), cause, project_id)
+    letters = await services.dead_letters.list_letters(limit, cursor_id(cursor), cause, project_id)
     next_cursor = task_text(letters[-1].task) if len(letters) == limit else None
     return reply(DeadLetterPageView([letter_view(letter) for letter in letters], next_cursor))
 
 
 @routes.get("/dead-letters:groups", ResponseSpec(CausesView, "Most frequent first."))
 async def groups(services: TheServices, project_id: Project = None, _: Principal = allow(Role.VIEWER)) -> Response:
-    found = await services.dead_letters.groups(project_id)
+    found = await services.dead_letters.list_causes(project_id)
     return reply(CausesView([cause_view(group) for group in found]))
 
 
@@ -71,7 +70,7 @@ async def groups(services: TheServices, project_id: Project = None, _: Principal
 async def show(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """A dead letter with its task and every execution it had."""
     letter = await _known_letter(services, task)
-    record, found = await known_task(services, task), await services.store.task_executions(task)
+    record, found = await services.task_reader.get_task(task), await services.task_reader.list_executions(task)
     views = [execution_view(one, record.status) for one in found]
     return reply(DeadLetterDetail(letter_view(letter), task_view(record, found), views))
 
@@ -82,7 +81,7 @@ async def replay(
 ) -> Response:
     """Open the next round of its task."""
     await _known_letter(services, task)
-    applied = await services.dead_letters.replay([task])
+    applied = await services.dead_letters.replay_letters([task])
     if task in applied.refused:
         return refused_task(task, applied.refused[task])
     await audited(request, principal, "dead_letter.replay", task_text(task))
@@ -113,7 +112,7 @@ async def drop_many(
     tally, before = Tally(), None
     if body.cause is not None:
         await _known_cause(services, body.cause)
-        while letters := await services.dead_letters.page(_IDS_MOST, before, body.cause):
+        while letters := await services.dead_letters.list_letters(_IDS_MOST, before, body.cause):
             await _drop(services, [letter.task for letter in letters], tally)
             before = letters[-1].task
     else:
@@ -128,7 +127,7 @@ async def drop_many(
 
 
 async def _drop(services: Services, tasks: list[TaskId], tally: Tally) -> None:
-    applied = await services.dead_letters.drop(tasks) if tasks else Applied()
+    applied = await services.dead_letters.drop_letters(tasks) if tasks else Applied()
     tally.add(applied)
 
 
@@ -138,7 +137,7 @@ async def drop(
 ) -> Response:
     """Forget it, with its task and all of its history."""
     await _known_letter(services, task)
-    applied = await services.dead_letters.drop([task])
+    applied = await services.dead_letters.drop_letters([task])
     if task in applied.refused:
         return refused_task(task, applied.refused[task])
     await audited(request, principal, "dead_letter.drop", task_text(task))
@@ -150,7 +149,7 @@ async def _replayed(services: Services, texts: list[str]) -> BulkView:
     found = [task for task in tasks if await _letter(services, task) is not None]
     tally = Tally()
     if found:
-        tally.add(await services.dead_letters.replay(found))
+        tally.add(await services.dead_letters.replay_letters(found))
     tally.add(Applied(refused={task: _NO_LETTER for task in tasks if task not in set(found)}))
     return tally.view(None)
 
@@ -173,5 +172,5 @@ async def _known_letter(services: Services, task: TaskId) -> DeadLetter:
 
 async def _letter(services: Services, task: TaskId) -> DeadLetter | None:
     # The page that would begin with it.
-    letters = await services.dead_letters.page(1, task + 1)
+    letters = await services.dead_letters.list_letters(1, task + 1)
     return letters[0] if letters and letters[0].task == task else None

@@ -24,7 +24,7 @@ from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.ports.task_store import Accepted, SubmissionAnswer
 from crawlfleet.wire import json_error_location
-from crawlfleet.wire.tasks import TaskBody, read_task, read_tasks, refusal_of
+from crawlfleet.wire.tasks import TaskBody, read_task, read_tasks, refusal_from_error
 
 LINES = "application/x-ndjson"
 KEY = "Idempotency-Key"
@@ -108,7 +108,7 @@ async def submit_task(request: PlainRequest) -> Response:
 
 async def _submit_flow(request: PlainRequest, principal: Principal, body: TaskBody) -> Response | None:
     """Of a task that is a flow: its last step is the task. None for one that is submitted as any other."""
-    added = await services_of(request).shop_flows.submit(body, _scope([body], principal), key_of(request))
+    added = await services_of(request).shop_flows.submit_flow(body, _scope([body], principal), key_of(request))
     if added is None:
         return None
     if not added.is_replay:
@@ -151,7 +151,7 @@ async def _submit(
     key = key_of(request)
     scope = "" if key is None else _scope(bodies, principal)
     services = services_of(request)
-    answer = await services.submit.submit(bodies, is_atomic=is_atomic, scope=scope, key=key)
+    answer = await services.submit.submit_tasks(bodies, is_atomic=is_atomic, scope=scope, key=key)
     if not answer.is_replay:
         taken = [item.id for item in answer.items if isinstance(item, Accepted)]
         if taken:
@@ -195,9 +195,9 @@ def _array(raw: bytes, request: PlainRequest) -> tuple[list[TaskBody | Refusal],
 
 
 def unreadable(raw: bytes, exc: Exception, field: str, kind: Any = None) -> UsageError:
-    if not isinstance(exc, msgspec.ValidationError) or json_error_location.complaint(raw) is not None:
-        return Malformed(f"the body is not valid JSON: {json_error_location.complaint(raw) or exc}")
-    refusal = refusal_of(exc, kind)
+    if not isinstance(exc, msgspec.ValidationError) or json_error_location.find_decode_error(raw) is not None:
+        return Malformed(f"the body is not valid JSON: {json_error_location.find_decode_error(raw) or exc}")
+    refusal = refusal_from_error(exc, kind)
     return InvalidInput(refusal.detail, field=refusal.field or field)
 
 
@@ -216,7 +216,7 @@ def _mode(request: PlainRequest, usual: str) -> str:
 
 
 def _unreadable(raw: bytes, refusal: Refusal) -> Response:
-    if refusal.code is Code.INVALID_INPUT and (complaint := json_error_location.complaint(raw)) is not None:
+    if refusal.code is Code.INVALID_INPUT and (complaint := json_error_location.find_decode_error(raw)) is not None:
         return problem(400, "malformed", f"the body is not valid JSON: {complaint}", field=refusal.field or "body")
     return refused(refusal, field="body")
 

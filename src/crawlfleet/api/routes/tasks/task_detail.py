@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
 
 from starlette.responses import Response
 
@@ -16,11 +15,9 @@ from crawlfleet.api.http.services import Services, services_of
 from crawlfleet.api.http.shutdown import is_stopping
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.tasks import TaskView, task_view, with_result
-from crawlfleet.errors import InvalidInput, NotFound
-from crawlfleet.model.execution import ExecutionRecord
-from crawlfleet.model.ids import ExecutionId, TaskId, task_text
+from crawlfleet.errors import InvalidInput
+from crawlfleet.model.ids import TaskId
 from crawlfleet.model.principal import Role
-from crawlfleet.model.task import TaskRecord
 
 routes = RouteTable("tasks", PREFIX)
 WAIT_MOST_S = 30.0
@@ -55,26 +52,14 @@ async def show(request: PlainRequest) -> Response:
     services = services_of(request)
     if wait_s and not is_stopping(request):
         await _wait_for_end(services, task, wait_s)
-    record, found = await asyncio.gather(known_task(services, task), services.store.task_executions(task))
-    progress = await progress_of(services, found)
-    view = task_view(record, found, progress.get(record.execution or 0))
+    reader = services.task_reader
+    record, executions = await asyncio.gather(reader.get_task(task), reader.list_executions(task))
+    progress = await reader.get_progress(executions)
+    view = task_view(record, executions, progress.get(record.execution or 0))
     if record.group is not None and record.status.is_final and record.execution is None:
         # It may be a step of a flow, which gathered what its items gave without running itself.
-        view = with_result(view, await services.store.unrun_result(task))
+        view = with_result(view, await reader.get_unrun_result(task))
     return reply(view)
-
-
-async def known_task(services: Services, task: TaskId) -> TaskRecord:
-    record = (await services.store.load_tasks([task])).get(task)
-    if record is None:
-        raise NotFound(f"no task {task_text(task)}")
-    return record
-
-
-async def progress_of(services: Services, executions: Sequence[ExecutionRecord]) -> Mapping[ExecutionId, bytes]:
-    """Of those that run, as their nodes told it last."""
-    running = [one.id for one in executions if one.status is None]
-    return await services.broker.progress.load_progress(running) if running else {}
 
 
 def _wait_s(request: PlainRequest) -> float:
@@ -91,6 +76,6 @@ def _wait_s(request: PlainRequest) -> float:
 
 
 async def _wait_for_end(services: Services, task: TaskId, wait_s: float) -> None:
-    with services.task_completions.watching(task) as waiter:
-        if not (await known_task(services, task)).status.is_final:
-            await services.task_completions.wait(waiter, wait_s)
+    with services.task_completions.watch_task(task) as waiter:
+        if not (await services.task_reader.get_task(task)).status.is_final:
+            await services.task_completions.wait_for_end(waiter, wait_s)

@@ -47,7 +47,7 @@ class TaskWhere(Body):
             task_type=self.type,
             queue=self.queue,
             group=cursor_id(self.group, "group", field="group"),
-            node=None if self.node is None else await node_named(services.store, self.node),
+            node=None if self.node is None else await node_named(services.node_reader, self.node),
         )
 
     def require_something(self, field: str) -> None:

@@ -26,7 +26,6 @@ from crawlfleet.api.http.responses import ResponseSpec, reply
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.routes.tasks.task_detail import known_task, progress_of
 from crawlfleet.api.routes.tasks.task_filters import TaskWhere, split_commas
 from crawlfleet.api.views.tasks import (
     ChangedView,
@@ -76,7 +75,7 @@ async def list_tasks(
     searched for a bounded way back per page."""
     where = await query.resolved(services)
     with_parameters = "parameters" in query.include
-    page = await services.store.find_tasks(
+    page = await services.task_reader.find_tasks(
         where, query.limit, cursor_id(query.cursor), query.q, with_parameters=with_parameters
     )
     return reply(
@@ -93,7 +92,7 @@ async def stats(
     services: TheServices, project_id: Annotated[Name | None, Query()] = None, _: Principal = allow(Role.VIEWER)
 ) -> Response:
     """Tasks by status, from counters: exact, and as quick with millions as with none."""
-    return reply(stats_view(await services.store.task_totals(project_id)))
+    return reply(stats_view(await services.task_reader.count_tasks(project_id)))
 
 
 @routes.get("/tasks/{task_id}/executions", ResponseSpec(ExecutionsView, "Oldest first."))
@@ -105,9 +104,9 @@ async def executions(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """Every attempt at a task, with its result."""
-    record = await known_task(services, task)
-    found = await services.store.execution_page(task, limit, cursor_id(cursor, "exec") or 0)
-    progress = await progress_of(services, found)
+    record = await services.task_reader.get_task(task)
+    found = await services.task_reader.page_executions(task, limit, cursor_id(cursor, "exec") or 0)
+    progress = await services.task_reader.get_progress(found)
     return reply(
         ExecutionsView(
             [execution_view(one, record.status, progress.get(one.id)) for one in found],
@@ -119,7 +118,7 @@ async def executions(
 @routes.get("/tasks/{task_id}/why", WhyView)
 async def why(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """Why a task is where it is: a sentence, and the same as data."""
-    return reply(why_view(task, await services.why.why(task)))
+    return reply(why_view(task, await services.why.explain_task(task)))
 
 
 @routes.patch("/tasks/{task_id}", ChangedView)
@@ -131,7 +130,7 @@ async def change_priority(
     principal: Principal = allow(Role.OPERATOR),
 ) -> Response:
     """Change the priority of a task that has not ended."""
-    applied = await services.reprioritize.reprioritize([task], body.priority)
+    applied = await services.task_changes.reprioritize_tasks([task], body.priority)
     if task in applied.refused:
         return refused_task(task, applied.refused[task])
     await audited(request, principal, "task.prioritize", task_text(task), {"priority": body.priority})
@@ -148,7 +147,7 @@ async def cancel(
 ) -> Response:
     """Final at once while no node has it; otherwise when the node has stopped it, or its lease has ended. One that
     became a flow (`batch_products`, `full_sync`) is cancelled with all of its steps."""
-    applied = await services.shop_flows.cancel([task])
+    applied = await services.shop_flows.cancel_tasks([task])
     if task in applied.refused:
         return refused_task(task, applied.refused[task])
     await audited(request, principal, "task.cancel", task_text(task))
@@ -161,7 +160,7 @@ async def retry(
     task: TaskInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Open the next round of a task that has ended."""
-    return await _answer(request, principal, "task.retry", task, await services.retry.retry([task]))
+    return await _answer(request, principal, "task.retry", task, await services.task_changes.retry_tasks([task]))
 
 
 @routes.post("/tasks/{task_id}:assign", ChangedView)
@@ -173,9 +172,9 @@ async def assign(
     principal: Principal = allow(Role.OPERATOR),
 ) -> Response:
     """Give a pending task to a node of your choice, if it is one that could run it."""
-    await known_task(services, task)
-    node = await node_named(services.store, body.node)
-    if refusal := await services.assign.assign(task, node):
+    await services.task_reader.get_task(task)
+    node = await node_named(services.node_reader, body.node)
+    if refusal := await services.assign.assign_task(task, node):
         return refused_task(task, refusal)
     await audited(request, principal, "task.assign", task_text(task), {"node": node_text(node)})
     return reply(ChangedView(task_text(task), "assigned", assigned_node=node_text(node)))

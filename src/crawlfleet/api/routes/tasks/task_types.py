@@ -37,15 +37,8 @@ class TaskTypeList(msgspec.Struct, frozen=True):
 @routes.get("/task-types", TaskTypeList)
 async def list_task_types(services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """By name. A type is known once a node that runs it has joined; the built-in ones always are."""
-    connected = [node for node in await services.store.load_nodes() if node.is_session_open]
     views = [
-        TaskTypeView(
-            one.name,
-            one.version,
-            one.schema,
-            to_text(one.changed_at),
-            sum(one.name in node.description.task_types for node in connected),
-        )
-        for one in await services.store.task_types()
+        TaskTypeView(record.name, record.version, record.schema, to_text(record.changed_at), connected_nodes)
+        for record, connected_nodes in await services.task_reader.list_task_types()
     ]
     return reply(TaskTypeList(views))

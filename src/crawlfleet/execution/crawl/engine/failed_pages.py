@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from crawlfleet.execution.crawl.engine.host_outages import Outages
+from crawlfleet.execution.crawl.engine.host_outages import HostOutages
 from crawlfleet.execution.crawl.engine.plan import CrawlPlan
 from crawlfleet.execution.crawl.fetch.robots import Robots
 from crawlfleet.execution.crawl.frontier.frontier import Frontier, Link
 from crawlfleet.execution.crawl.frontier.link_filter import LinkFilter
 from crawlfleet.execution.crawl.frontier.urls import url_host
-from crawlfleet.execution.crawl.record.page_notes import PageBook
+from crawlfleet.execution.crawl.record.page_notes import PageNotes
 from crawlfleet.execution.page_failures import PageFailed
 
 LOGGED_FAILURES = 200
@@ -23,20 +23,20 @@ class FailedPages:
         plan: CrawlPlan,
         *,
         frontier: Frontier,
-        outlook: LinkFilter,
-        outages: Outages,
+        link_filter: LinkFilter,
+        outages: HostOutages,
         robots: Robots,
-        book: PageBook | None,
+        page_notes: PageNotes | None,
         log: Callable[[str, str], None],
     ) -> None:
         self._plan = plan
         self._frontier = frontier
-        self._outlook = outlook
+        self._link_filter = link_filter
         self._outages = outages
         self._robots = robots
-        self._book = book
+        self._page_notes = page_notes
         self._log = log
-        self.starts: list[PageFailed] = []
+        self.start_failures: list[PageFailed] = []
         """Failures of start URLs."""
         self.errors: Counter[str] = Counter()
         """Number of failed pages per error class."""
@@ -46,37 +46,37 @@ class FailedPages:
     async def is_excused(self, link: Link, failure: PageFailed) -> bool:
         """Return whether the host failed and not the page, which is then put back as if it had not been tried."""
         patience_s = self._plan.wait_for_host_s
-        if not failure.may_be_hosts or not patience_s or not self._is_known(link):
+        if not failure.may_be_host_outage or not patience_s or not self._has_known_host(link):
             return False
-        if failure.at and url_host(failure.at) != url_host(link.url):
+        if failure.failed_url and url_host(failure.failed_url) != url_host(link.url):
             return False
-        self._robots.ask_again(link.url)
-        if not await self._outages.excuses(link.url, failure, patience_s):
+        self._robots.forget_failure(link.url)
+        if not await self._outages.excuses_failure(link.url, failure, patience_s):
             return False
-        self._robots.ask_again(link.url)
+        self._robots.forget_failure(link.url)
         self._frontier.put_back(link)
         return True
 
-    def _is_known(self, link: Link) -> bool:
+    def _has_known_host(self, link: Link) -> bool:
         """Return whether the link's host has answered before.
 
         In a crawl over many nodes, another member has read the page that led to this link.
         """
         if self._outages.has_answered(link.url):
             return True
-        return link.batch_number > 0 and link.depth > 0 and self._plan.following.rules.scope.is_start_site(link.url)
+        return link.batch_number > 0 and link.depth > 0 and self._plan.follow_config.rules.scope.is_start_site(link.url)
 
-    def count(self, link: Link, failure: PageFailed) -> None:
+    def count_failure(self, link: Link, failure: PageFailed) -> None:
         if link.is_sitemap:
             # A sitemap is no page: the URLs it lists may be found by links all the same.
-            self._outlook.note_sitemap_failure(link, str(failure))
+            self._link_filter.note_sitemap_failure(link, str(failure))
             return
-        if self._book is not None:
-            self._book.failed(link, failure)
+        if self._page_notes is not None:
+            self._page_notes.note_failure(link, failure)
         self.errors[failure.error] += 1
         self.kinds[failure.kind] += 1
         if link.is_start:
-            self.starts.append(failure)
+            self.start_failures.append(failure)
         failed = self.errors.total()
         if failed <= LOGGED_FAILURES:
             self._log(f"{failure.error}: {failure}", "warning")

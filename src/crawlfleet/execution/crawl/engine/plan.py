@@ -28,7 +28,7 @@ class CrawlPlan:
     credentials: Mapping[str, tuple[str, str]]
     """User and password per origin, as given in start URLs."""
     extraction: ExtractionPlan
-    following: FollowConfig
+    follow_config: FollowConfig
     depth: int = 0
     max_pages: int = DEFAULT_PAGES
     is_default_limit: bool = False
@@ -47,20 +47,20 @@ class CrawlPlan:
     """Seconds for which the crawl waits for a host that stopped answering."""
 
 
-def plan_of(parameters: Mapping[str, Any]) -> CrawlPlan:
+def make_crawl_plan(parameters: Mapping[str, Any]) -> CrawlPlan:
     """Build the plan of a crawl from a task's parameters. Raises BadPlan and BadRule.
 
     Start URLs that are not valid are listed in `bad_urls`: the others are crawled all the same.
     """
-    asked = [*([parameters["url"]] if "url" in parameters else []), *parameters.get("urls", [])]
+    start_texts = [*([parameters["url"]] if "url" in parameters else []), *parameters.get("urls", [])]
     first = int("url" in parameters)
     normalise = make_normaliser(parameters)
-    urls = {text: url and normalise(url) for text, url in ((text, canonical_url(text)) for text in asked)}
+    urls = {text: url and normalise(url) for text, url in ((text, canonical_url(text)) for text in start_texts)}
     depth = int(parameters.get("depth", 0))
-    good = dict.fromkeys(url for url in urls.values() if url is not None)
-    most = parameters.get("max_pages")
-    following = compile_follow_config(parameters, good, depth)
-    is_open = depth > 0 or following.finds_more
+    good_urls = dict.fromkeys(url for url in urls.values() if url is not None)
+    max_pages = parameters.get("max_pages")
+    follow_config = compile_follow_config(parameters, good_urls, depth)
+    is_open = depth > 0 or follow_config.finds_more
     names = (
         "max_seconds",
         "max_bytes",
@@ -73,30 +73,30 @@ def plan_of(parameters: Mapping[str, Any]) -> CrawlPlan:
     )
     profile = parameters.get("profile", OWN)
     headers = checked_headers(parameters.get("headers", {}))
-    known_to = {
-        parse_origin(url).origin: known for text, url in urls.items() if url and (known := url_credentials(text))
+    origin_logins = {
+        parse_origin(url).origin: login for text, url in urls.items() if url and (login := url_credentials(text))
     }
     return CrawlPlan(
-        urls=tuple(good),
+        urls=tuple(good_urls),
         bad_urls=tuple(
-            f"{'url' if at < first else f'urls[{at - first}]'}: {text!r:.300} is no URL of a page"
-            for at, text in enumerate(asked)
+            f"{'url' if index < first else f'urls[{index - first}]'}: {text!r:.300} is no URL of a page"
+            for index, text in enumerate(start_texts)
             if urls[text] is None
         ),
-        credentials=known_to,
+        credentials=origin_logins,
         headers=HeaderSets(
             user_agent=parameters.get("user_agent", USER_AGENT),
             is_named="user_agent" in parameters,
             profiles=[profile] if isinstance(profile, str) else profile,
             headers=headers,
-            starts=good,
+            starts=good_urls,
         ),
-        is_plain=not (headers or known_to or "profile" in parameters or "proxies" in parameters),
-        extraction=extraction_plan.plan_of(parameters),
-        following=following,
+        is_plain=not (headers or origin_logins or "profile" in parameters or "proxies" in parameters),
+        extraction=extraction_plan.compile_plan(parameters),
+        follow_config=follow_config,
         depth=depth,
         # Without links to follow, the number of start URLs is the limit.
-        max_pages=int(most) if most is not None else (DEFAULT_PAGES if is_open else max(1, len(good))),
-        is_default_limit=most is None and is_open,
+        max_pages=int(max_pages) if max_pages is not None else (DEFAULT_PAGES if is_open else max(1, len(good_urls))),
+        is_default_limit=max_pages is None and is_open,
         **{name: parameters[name] for name in names if name in parameters},
     )

@@ -55,7 +55,7 @@ class AddressRefused(Exception):
     """
 
 
-class Allowed(NamedTuple):
+class AllowedEntry(NamedTuple):
     """One entry of the allow list: a name or a network, on one port or on all ports (0)."""
 
     name: str
@@ -63,14 +63,14 @@ class Allowed(NamedTuple):
     port: int
 
 
-def allowed(entry: str) -> Allowed:
+def parse_allowed_entry(entry: str) -> AllowedEntry:
     """Parse `host`, `host:port`, an address or a network in CIDR form. Raises ValueError that names the entry."""
     text = entry.strip()
     try:
         if "/" in text:
-            return Allowed("", ipaddress.ip_network(text, strict=False), 0)
+            return AllowedEntry("", ipaddress.ip_network(text, strict=False), 0)
         try:
-            return Allowed("", ipaddress.ip_network(text), 0)
+            return AllowedEntry("", ipaddress.ip_network(text), 0)
         except ValueError:
             pass
         host, colon, port = text.rpartition(":")
@@ -80,7 +80,7 @@ def allowed(entry: str) -> Allowed:
             raise ValueError(port)
         name = plain_host(ada_url.URL(f"http://{host}/").hostname)
         address = as_address(name)
-        return Allowed(name, None if address is None else ipaddress.ip_network(address), int(port))
+        return AllowedEntry(name, None if address is None else ipaddress.ip_network(address), int(port))
     except ValueError as exc:
         raise ValueError(f"{entry!r} is no host, host:port, address or network (CIDR)") from exc
 
@@ -97,12 +97,12 @@ def as_address(host: str) -> Address | None:
         return None
 
 
-def refusal(address: Address) -> str | None:
+def refusal_reason(address: Address) -> str | None:
     """Return why an address is not crawled by default; None for an address of the open internet."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
-            return refusal(address.ipv4_mapped)
-        if (inner := _embedded(address)) is not None and (why := refusal(inner)) is not None:
+            return refusal_reason(address.ipv4_mapped)
+        if (inner := _embedded_ipv4(address)) is not None and (why := refusal_reason(inner)) is not None:
             return why
     for network, why in REFUSED:
         if address.version == network.version and address in network:
@@ -111,7 +111,7 @@ def refusal(address: Address) -> str | None:
     return None if address.is_global else "not of the open internet"
 
 
-def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+def _embedded_ipv4(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
     """Return the IPv4 address that a gateway would connect to in place of an IPv6 address."""
     if address.sixtofour is not None:
         return address.sixtofour
@@ -126,36 +126,36 @@ class AddressGuard:
     """The address rule of one execution."""
 
     def __init__(self, allow_hosts: Iterable[str] = ()) -> None:
-        self._allowed = tuple(allowed(entry) for entry in allow_hosts)
+        self._allowed = tuple(parse_allowed_entry(entry) for entry in allow_hosts)
         self._granted: set[tuple[str, int]] = set()
         """Addresses and ports that are refused by default and allowed by an entry: `open_socket` accepts them."""
 
-    def check(self, host: str, port: int, address: str) -> None:
+    def check_address(self, host: str, port: int, address: str) -> None:
         """Raise AddressRefused when `host` (as written in the URL) at `address` may not be connected to."""
-        known = as_address(address)
-        why = "no address" if known is None else refusal(known)
+        parsed = as_address(address)
+        why = "no address" if parsed is None else refusal_reason(parsed)
         if why is None:
             return
-        if known is None or not self._is_allowed(plain_host(host), port, known):
+        if parsed is None or not self._is_allowed(plain_host(host), port, parsed):
             shown = address if plain_host(host) == address else f"{host} ({address})"
             raise AddressRefused(f"{shown} is {why}: crawls may visit it where --allow-host permits it")
-        self._granted.add((str(known), port))
+        self._granted.add((str(parsed), port))
 
     def check_literal(self, host: str, port: int) -> None:
         """Check a host in the same way if it is an address already."""
         name = plain_host(host)
         if as_address(name) is not None:
-            self.check(name, port, name)
+            self.check_address(name, port, name)
 
     def open_socket(self, info: tuple[Any, ...]) -> socket.socket:
         """Make the socket of a connection, after the last check of the address itself."""
         family, kind, protocol, _, (address, port, *_) = info
-        known = as_address(str(address))
-        if known is None or (refusal(known) is not None and (str(known), port) not in self._granted):
+        parsed = as_address(str(address))
+        if parsed is None or (refusal_reason(parsed) is not None and (str(parsed), port) not in self._granted):
             raise AddressRefused(f"{address} was not checked before")
-        made = socket.socket(family, kind, protocol)
-        made.setblocking(False)
-        return made
+        new_socket = socket.socket(family, kind, protocol)
+        new_socket.setblocking(False)
+        return new_socket
 
     def _is_allowed(self, name: str, port: int, address: Address) -> bool:
         mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
@@ -166,7 +166,9 @@ class AddressGuard:
                 continue
             if network is None and entry.name == name:
                 return True
-            if network is not None and any(one.version == network.version and one in network for one in spellings):
+            if network is not None and any(
+                spelling.version == network.version and spelling in network for spelling in spellings
+            ):
                 return True
         return False
 
@@ -181,18 +183,18 @@ class GuardedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        good: list[ResolveResult] = []
+        allowed_results: list[ResolveResult] = []
         refused: AddressRefused | None = None
         for result in await self._inner.resolve(host, port, family):
             try:
-                self._guard.check(host, port, result["host"])
+                self._guard.check_address(host, port, result["host"])
             except AddressRefused as exc:
                 refused = exc
             else:
-                good.append(result)
-        if not good and refused is not None:
+                allowed_results.append(result)
+        if not allowed_results and refused is not None:
             raise refused
-        return good
+        return allowed_results
 
     async def close(self) -> None:
         await self._inner.close()

@@ -78,26 +78,26 @@ _WORDS = re.compile(
 LITTLE_WORDS = 200
 
 
-def wall_of(status: int, headers: Mapping[str, str], body: bytes) -> str | None:
+def detect_block_product(status: int, headers: Mapping[str, str], body: bytes) -> str | None:
     """Return the product that made a block page; None for any other answer. Names in `headers` match in any case."""
-    for name, whose in _HEADERS if status < 400 else (*_HEADERS, *_HEADERS_OF_SITES):
+    for name, product in _HEADERS if status < 400 else (*_HEADERS, *_HEADERS_OF_SITES):
         if name in headers:
-            return whose
+            return product
     if len(body) > LOOK_AT_BYTES and status < 400:
         return None
-    for trace, whose in _CHALLENGES:
+    for trace, product in _CHALLENGES:
         if trace in body:
-            return whose
+            return product
     if status >= 400:
-        for trace, whose in _TRACES:
+        for trace, product in _TRACES:
             if trace in body:
-                return whose
+                return product
     if not any(trace in body for trace in _CAPTCHAS) or _WORDS.search(body) is None:
         return None
-    return "captcha" if status >= 400 or _words_on(body) < LITTLE_WORDS else None
+    return "captcha" if status >= 400 or _count_words(body) < LITTLE_WORDS else None
 
 
-def _words_on(body: bytes) -> int:
+def _count_words(body: bytes) -> int:
     """Return the number of words that people see on a page."""
     tree = LexborHTMLParser(body)
     tree.strip_tags(["script", "style", "noscript"])

@@ -49,7 +49,7 @@ class _Zlib:
                 # Some servers send several gzip members; anything else that follows the end is padding.
                 if not (self._is_gzip and data.startswith(b"\x1f\x8b")):
                     return
-                self._members = _one_more(self._members)
+                self._members = _count_part(self._members)
                 self._inner = zlib.decompressobj(_GZIP)
             yield self._inner.decompress(data, STEP_BYTES)
             data = self._inner.unused_data if self._inner.eof else self._inner.unconsumed_tail
@@ -79,14 +79,14 @@ class _Zstd:
         self._frames = 1
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        at = 0
-        while at < len(data):
+        offset = 0
+        while offset < len(data):
             if self._inner.eof:
-                self._frames = _one_more(self._frames)
+                self._frames = _count_part(self._frames)
                 self._inner = _zstd_frame()
-            bite = data[at : at + _ZSTD_BITE]
+            bite = data[offset : offset + _ZSTD_BITE]
             yield self._inner.decompress(bite)
-            at += len(bite) - len(self._inner.unused_data)
+            offset += len(bite) - len(self._inner.unused_data)
 
     def is_whole(self) -> bool:
         return self._inner.eof
@@ -101,23 +101,26 @@ _LAYERS: dict[str, Callable[[], Layer]] = {
 }
 
 
-class Unpacker:
+class BodyDecoder:
     """Decodes the content encodings of one body, the last one first; no step gives more than 8 MiB."""
 
     def __init__(self, encoding: str, url: str = "") -> None:
-        self._of = f"{url}: " if url else ""
-        said = [part.strip().lower() for part in encoding.split(",")]
-        names = [name for name in said if name not in {"", "identity"}]
+        self._message_prefix = f"{url}: " if url else ""
+        encodings = [part.strip().lower() for part in encoding.split(",")]
+        names = [name for name in encodings if name not in {"", "identity"}]
         for name in names:
             if name not in _LAYERS:
                 raise PageFailed(
-                    "parse", f"{self._of}content encoding {name!r} was not asked for", permanent=True, kind="decode"
+                    "parse",
+                    f"{self._message_prefix}content encoding {name!r} was not asked for",
+                    permanent=True,
+                    kind="decode",
                 )
         if len(names) > MAX_LAYERS:
-            raise PageFailed("parse", f"{self._of}packed {len(names)} times", permanent=True, kind="decode")
+            raise PageFailed("parse", f"{self._message_prefix}packed {len(names)} times", permanent=True, kind="decode")
         self._layers: list[Layer] = [_LAYERS[name]() for name in reversed(names)]
         self._is_fed = False
-        self._between = 0
+        self._between_bytes = 0
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         if not self._layers or not data:
@@ -125,28 +128,32 @@ class Unpacker:
             return
         self._is_fed = True
         try:
-            yield from self._through(self._layers, data)
+            yield from self._feed_layers(self._layers, data)
         except (zlib.error, brotli.error, zstandard.ZstdError) as exc:
-            raise PageFailed("parse", f"{self._of}the body cannot be unpacked: {exc}", kind="decode") from exc
+            raise PageFailed(
+                "parse", f"{self._message_prefix}the body cannot be unpacked: {exc}", kind="decode"
+            ) from exc
 
     def finish(self) -> None:
         """Raise PageFailed when the compressed body ended too early."""
         if self._is_fed and not all(layer.is_whole() for layer in self._layers):
-            raise PageFailed("network", f"{self._of}the packed body ended too early", kind="cut")
+            raise PageFailed("network", f"{self._message_prefix}the packed body ended too early", kind="cut")
 
-    def _through(self, layers: Sequence[Layer], data: bytes) -> Iterator[bytes]:
+    def _feed_layers(self, layers: Sequence[Layer], data: bytes) -> Iterator[bytes]:
         if len(layers) == 1:
             yield from layers[0].feed(data)
             return
         for part in layers[0].feed(data):
-            self._between += len(part)
-            if self._between > BETWEEN_BYTES:
-                raise PageFailed("parse", f"{self._of}unpacks to too much", permanent=True, kind="too_large")
+            self._between_bytes += len(part)
+            if self._between_bytes > BETWEEN_BYTES:
+                raise PageFailed(
+                    "parse", f"{self._message_prefix}unpacks to too much", permanent=True, kind="too_large"
+                )
             if part:
-                yield from self._through(layers[1:], part)
+                yield from self._feed_layers(layers[1:], part)
 
 
-def _one_more(parts: int) -> int:
+def _count_part(parts: int) -> int:
     if parts >= MAX_MEMBERS:
         raise PageFailed("parse", f"the body has more than {MAX_MEMBERS} packed parts", permanent=True, kind="decode")
     return parts + 1

@@ -67,14 +67,14 @@ _LIKELY = (
 )
 
 
-def text_of(body: bytes, declared: str | None = None) -> str:
+def decode_page(body: bytes, declared: str | None = None) -> str:
     """Return the text of a page. It never fails: bytes that fit no charset become replacement characters."""
     for mark, marked in _MARKS:
         if body.startswith(mark):
             return body[len(mark) :].decode(marked, "replace")
-    said: list[str] = []
-    for name in _said(body, declared):
-        said.append(name)
+    tried_names: list[str] = []
+    for name in _declared_charsets(body, declared):
+        tried_names.append(name)
         try:
             return body.decode(name)
         except UnicodeDecodeError:
@@ -84,24 +84,24 @@ def text_of(body: bytes, declared: str | None = None) -> str:
     except UnicodeDecodeError:
         pass
     # A few bad bytes in a page that names its charset are errors; where most bytes are bad, the named charset is wrong.
-    if said:
-        text = body.decode(said[0], "replace")
+    if tried_names:
+        text = body.decode(tried_names[0], "replace")
         foreign = len(text) - len(text.encode("ascii", "ignore"))
         if 2 * text.count("\ufffd") <= foreign:
             return text
-    return body.decode(_likely(body), "replace")
+    return body.decode(_guess_charset(body), "replace")
 
 
-def _said(body: bytes, declared: str | None) -> Iterator[str]:
+def _declared_charsets(body: bytes, declared: str | None) -> Iterator[str]:
     """Yield the charsets that header and page name, in this order: most pages are in the charset of their header."""
-    if declared and (name := charset(declared)) is not None:
+    if declared and (name := resolve_charset(declared)) is not None:
         yield name
-    if (label := _in_page(body)) and (name := charset(label)) is not None:
+    if (label := _find_declaration(body)) and (name := resolve_charset(label)) is not None:
         yield name
 
 
 @lru_cache(maxsize=256)
-def charset(label: str) -> str | None:
+def resolve_charset(label: str) -> str | None:
     """Return the codec of a label; None for a label that names no charset."""
     try:
         name = codecs.lookup(label.strip().strip("\"'")).name
@@ -111,30 +111,32 @@ def charset(label: str) -> str | None:
     return name if name in _CHARSETS else None
 
 
-def _in_page(body: bytes) -> str | None:
-    found = _DECLARED.search(body[:_LOOK_AT_BYTES].lower())
-    if found is None:
+def _find_declaration(body: bytes) -> str | None:
+    match = _DECLARED.search(body[:_LOOK_AT_BYTES].lower())
+    if match is None:
         return None
-    label = (found[1] or found[2]).decode("ascii")
+    label = (match[1] or match[2]).decode("ascii")
     # A page whose declaration could be found as ASCII is in no two-byte charset.
     return "utf-8" if label.startswith("utf-16") else label
 
 
-def _likely(body: bytes) -> str:
+def _guess_charset(body: bytes) -> str:
     """Guess the charset of an undeclared page: the one in which its text looks most like text that people write."""
     sample = _TAG.sub(b"", body[:_SAMPLE_BYTES])
     high = sum(byte >= 0x80 for byte in sample)
     if high < 8 or 4 * high < sum(byte in _LETTERS for byte in sample):
         # A few such bytes among many ASCII letters are accents of Western European languages.
         return "cp1252"
-    name = next((name for name, usual, least in _LIKELY if _share(sample, name, usual) >= least), "cp1252")
+    name = next(
+        (name for name, typical, min_share in _LIKELY if _typical_share(sample, name, typical) >= min_share), "cp1252"
+    )
     return _MEANT.get(name, name)
 
 
-def _share(sample: bytes, name: str, usual: re.Pattern[str]) -> float:
+def _typical_share(sample: bytes, name: str, typical: re.Pattern[str]) -> float:
     """Return the share of non-ASCII text that is usual in this charset; 0 where decoding gives many errors."""
     text = _ASCII.sub(" ", sample.decode(name, "replace"))
     size = len(text) - text.count(" ")
     if not size or 20 * text.count("\ufffd") > size:
         return 0.0
-    return sum(map(len, usual.findall(text))) / size
+    return sum(map(len, typical.findall(text))) / size

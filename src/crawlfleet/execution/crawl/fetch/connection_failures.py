@@ -26,23 +26,25 @@ _KINDS: tuple[tuple[type[Exception], str], ...] = (
 )
 
 
-def of_connection(url: str, exc: Exception, total_s: float) -> PageFailed:
+def failure_from_exception(url: str, exc: Exception, total_s: float) -> PageFailed:
     match exc:
         case AddressRefused():
             return PageFailed("policy", f"{url}: {exc}", permanent=True)
         case aiohttp.ConnectionTimeoutError():
-            return PageFailed("timeout", f"{url}: no connection in time", kind="connect", at=url)
+            return PageFailed("timeout", f"{url}: no connection in time", kind="connect", failed_url=url)
         case TimeoutError():
-            return PageFailed("timeout", f"{url}: no answer within {total_s:g} s", at=url)
+            return PageFailed("timeout", f"{url}: no answer within {total_s:g} s", failed_url=url)
         case aiohttp.InvalidURL():
             return PageFailed("input", f"{url}: not a URL", permanent=True)
     kind = next((kind for base, kind in _KINDS if isinstance(exc, base)), "protocol")
     # A certificate that is not valid now will not be valid in a minute.
     is_lasting = isinstance(exc, aiohttp.ClientConnectorCertificateError)
-    return PageFailed("network", f"{url}: {_said(kind, exc)}", permanent=is_lasting, kind=kind, at=url)
+    return PageFailed(
+        "network", f"{url}: {_describe_failure(kind, exc)}", permanent=is_lasting, kind=kind, failed_url=url
+    )
 
 
-def _said(kind: str, exc: Exception) -> str:
+def _describe_failure(kind: str, exc: Exception) -> str:
     """Describe a failure for people: in one line, and without what an unknown server sent."""
     words = " ".join(str(exc).split())
     match kind, exc:

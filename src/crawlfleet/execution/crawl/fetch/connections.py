@@ -46,15 +46,15 @@ class NotHttp(aiohttp.ClientError):
 class SiteConnection(ResponseHandler):
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
-        self._reading: HttpResponseParser | None = None
+        self._response_parser: HttpResponseParser | None = None
         self._early = b""
         self._is_asked = False
         self._is_held = False
-        self._waiter: asyncio.Future[None] | None = None
+        self._data_waiter: asyncio.Future[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
-        self._forget()
+        self._reset_answer()
 
-    def _forget(self) -> None:
+    def _reset_answer(self) -> None:
         """Reset the state of the last answer."""
         self.status = 0
         self.reason = b""
@@ -70,36 +70,36 @@ class SiteConnection(ResponseHandler):
 
     # -- requests
 
-    async def ask(self, words: bytes, ends_at: float) -> None:
+    async def send_request(self, request: bytes, ends_at: float) -> None:
         """Send a request and return when the head of its answer is here; all of it has to be here by `ends_at`."""
         transport: Any = self.transport
         if transport is None or transport.is_closing():
             raise aiohttp.ServerDisconnectedError
-        self._forget()
+        self._reset_answer()
         self._is_asked = True
-        if self._reading is None:
-            self._reading = HttpResponseParser(self)
+        if self._response_parser is None:
+            self._response_parser = HttpResponseParser(self)
             # The parser is as lenient with the answers of sites as browsers and aiohttp are.
-            self._reading.set_dangerous_leniencies(
+            self._response_parser.set_dangerous_leniencies(
                 lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
             )
-        self._deadline = self._loop.call_at(ends_at, self._expire)
-        transport.write(words)
+        self._deadline = self._loop.call_at(ends_at, self._end_by_timeout)
+        transport.write(request)
         if self._early:
             early, self._early = self._early, b""
             self._release_reading()
             self.data_received(early)
         try:
             while not self._is_begun:
-                await self._more()
+                await self._wait_for_data()
         except BaseException:
-            self.done()
+            self.end_exchange()
             raise
 
-    async def part(self) -> bytes:
+    async def read_part(self) -> bytes:
         """Return the received part of the body, or wait for the next one; empty at the end of the body."""
         while not self._parts and not self._is_whole:
-            await self._more()
+            await self._wait_for_data()
         parts = self._parts
         if not parts:
             return b""
@@ -118,7 +118,7 @@ class SiteConnection(ResponseHandler):
     def is_read(self) -> bool:
         return self._is_whole and not self._parts
 
-    def done(self) -> None:
+    def end_exchange(self) -> None:
         """End the exchange: no caller waits for the answer any more."""
         self._is_asked = False
         if self._deadline is not None:
@@ -132,28 +132,28 @@ class SiteConnection(ResponseHandler):
         if not self._is_whole:
             self.force_close()
 
-    async def _more(self) -> None:
+    async def _wait_for_data(self) -> None:
         """Wait until data arrives, or raise the failure because of which none will arrive."""
         if self._failure is not None:
             raise self._failure
-        self._waiter = self._loop.create_future()
+        self._data_waiter = self._loop.create_future()
         try:
-            await self._waiter
+            await self._data_waiter
         finally:
-            self._waiter = None
+            self._data_waiter = None
 
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+    def _wake_waiter(self) -> None:
+        if self._data_waiter is not None and not self._data_waiter.done():
+            self._data_waiter.set_result(None)
 
-    def _fail(self, failure: Exception) -> None:
+    def _set_failure(self, failure: Exception) -> None:
         if self._failure is None:
             self._failure = failure
-        self._wake()
+        self._wake_waiter()
 
-    def _expire(self) -> None:
+    def _end_by_timeout(self) -> None:
         self._deadline = None
-        self._fail(TimeoutError("no answer in time"))
+        self._set_failure(TimeoutError("no answer in time"))
 
     def _release_reading(self) -> None:
         self._is_held = False
@@ -167,18 +167,18 @@ class SiteConnection(ResponseHandler):
             # These bytes are a proxy's answer to the request for a tunnel.
             super().data_received(data)
             return
-        if not self._is_asked or self._reading is None:
-            self._unasked(data)
+        if not self._is_asked or self._response_parser is None:
+            self._receive_unasked(data)
             return
         held_bytes = self._held_bytes
         try:
-            self._reading.feed_data(data)
+            self._response_parser.feed_data(data)
         except HttpParserUpgrade:
             self.force_close()
         except HttpParserError as exc:
             self.force_close()
             if not self._is_whole:
-                self._fail(NotHttp(str(exc.__context__ or exc)))
+                self._set_failure(NotHttp(str(exc.__context__ or exc)))
                 return
         if self._is_whole:
             if self._deadline is not None:
@@ -189,15 +189,15 @@ class SiteConnection(ResponseHandler):
             self._bare_bytes += len(data)
             if self._bare_bytes > BARE_BYTES:
                 self.force_close()
-                self._fail(NotHttp("too much of it is no page"))
+                self._set_failure(NotHttp("too much of it is no page"))
         elif self._held_bytes > HELD_BYTES and not self._is_held:
             self._is_held = True
             cast(asyncio.Transport, self.transport).pause_reading()
         if self._is_begun:
-            self._wake()
+            self._wake_waiter()
 
-    def _unasked(self, data: bytes) -> None:
-        if self._reading is None and not self._early:
+    def _receive_unasked(self, data: bytes) -> None:
+        if self._response_parser is None and not self._early:
             # Some servers send first (and not HTTP): these bytes are parsed as the answer to the first request.
             self._early = data
             self._is_held = True
@@ -210,14 +210,14 @@ class SiteConnection(ResponseHandler):
         if self._is_asked and not self._is_whole:
             if not self._is_begun:
                 broken = aiohttp.ClientOSError(*exc.args) if isinstance(exc, OSError) else None
-                self._fail(broken or aiohttp.ServerDisconnectedError())
+                self._set_failure(broken or aiohttp.ServerDisconnectedError())
             elif exc is None and self._is_open_ended():
                 self._is_whole = True
-                self._wake()
+                self._wake_waiter()
             else:
-                self._fail(aiohttp.ClientPayloadError("the connection was closed before the end of the body"))
+                self._set_failure(aiohttp.ClientPayloadError("the connection was closed before the end of the body"))
         # The parser references this connection as well: no other code would break the reference cycle.
-        self._reading = None
+        self._response_parser = None
         super().connection_lost(exc)
 
     def _is_open_ended(self) -> bool:
@@ -242,8 +242,8 @@ class SiteConnection(ResponseHandler):
             raise NotHttp("too many headers, or one that is too long")
 
     def on_headers_complete(self) -> None:
-        assert self._reading is not None
-        status = self._reading.get_status_code()
+        assert self._response_parser is not None
+        status = self._response_parser.get_status_code()
         if 100 <= status < 200 and status != 101:
             self._interim += 1
             if self._interim > ANSWERS_MOST:
@@ -261,7 +261,7 @@ class SiteConnection(ResponseHandler):
     def on_message_complete(self) -> None:
         if self._is_begun:
             self._is_whole = True
-            if not cast(HttpResponseParser, self._reading).should_keep_alive():
+            if not cast(HttpResponseParser, self._response_parser).should_keep_alive():
                 self.force_close()
 
 
@@ -269,9 +269,9 @@ class Connector(aiohttp.TCPConnector):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         # aiohttp offers no other way to choose the protocol class of its connections.
-        made = partial(SiteConnection, loop=asyncio.get_running_loop())
-        self._factory = cast("partial[ResponseHandler]", made)
+        factory = partial(SiteConnection, loop=asyncio.get_running_loop())
+        self._factory = cast("partial[ResponseHandler]", factory)
 
-    async def kept(self, key: ConnectionKey) -> Connection | None:
+    async def get_kept_connection(self, key: ConnectionKey) -> Connection | None:
         """Return a kept connection that waits for a request, if there is one; never make a new one."""
         return await self._get(key, [])

@@ -45,7 +45,7 @@ class CookieSession:
         self._clock = clock
         # The jar accepts cookies of IP addresses, because sites are crawled by address as well.
         self._jar = aiohttp.CookieJar(unsafe=True)
-        self._set: dict[CookieKey, _SetCookie] = {}
+        self._set_cookies: dict[CookieKey, _SetCookie] = {}
         self._unsaved: dict[CookieKey, _SetCookie] = {}
 
     def __bool__(self) -> bool:
@@ -58,39 +58,39 @@ class CookieSession:
     def cookies_for(self, url: str) -> BaseCookie[str]:
         return self._jar.filter_cookies(yarl.URL(url))
 
-    def receive(self, url: str, headers: Sequence[str]) -> None:
+    def add_response_cookies(self, url: str, headers: Sequence[str]) -> None:
         """Add the cookies of an answer's `Set-Cookie` headers."""
         self._jar.update_cookies_from_headers(headers, yarl.URL(url, encoded=True))
         if len(self._jar) > JAR_COOKIES:
             self._jar.clear()
-            self._set.clear()
+            self._set_cookies.clear()
             self._unsaved.clear()
         if not self._is_kept:
             return
         page = urlunsplit(urlsplit(url)._replace(query="", fragment=""))
         for header in headers:
-            self._note(_SetCookie(page, header, self._clock()))
+            self._record_cookie(_SetCookie(page, header, self._clock()))
 
-    def restore(self, bodies: Iterable[CookieBody]) -> None:
+    def restore_cookies(self, bodies: Iterable[CookieBody]) -> None:
         """Add the cookies of a kept jar. A cookie that a site set here and that is not saved is newer, and stays."""
         now = self._clock()
         for body in bodies:
             key = cookie_key(body.url, body.header)
             if key is None or key in self._unsaved:
                 continue
-            known = self._set.get(key)
-            if known is not None and (known.url, known.header) == (body.url, body.header):
+            current = self._set_cookies.get(key)
+            if current is not None and (current.url, current.header) == (body.url, body.header):
                 continue
-            self._set[key] = _SetCookie(body.url, body.header, now - body.age_ms / 1_000)
+            self._set_cookies[key] = _SetCookie(body.url, body.header, now - body.age_ms / 1_000)
             header = _shorten_max_age(body.header, body.age_ms // 1_000)
             self._jar.update_cookies_from_headers([header], yarl.URL(body.url, encoded=True))
 
-    def unsaved(self) -> list[CookieBody]:
+    def unsaved_cookies(self) -> list[CookieBody]:
         """Return the cookies that sites set and that are not marked as saved, each cookie once."""
         now = self._clock()
         return [
-            CookieBody(one.url, one.header, min(AGE_MS_MAX, max(0, int((now - one.set_at) * 1_000))))
-            for one in self._unsaved.values()
+            CookieBody(cookie.url, cookie.header, min(AGE_MS_MAX, max(0, int((now - cookie.set_at) * 1_000))))
+            for cookie in self._unsaved.values()
         ]
 
     def mark_saved(self, bodies: Iterable[CookieBody]) -> None:
@@ -99,17 +99,17 @@ class CookieSession:
             if key is not None and key in self._unsaved and self._unsaved[key].header == body.header:
                 del self._unsaved[key]
 
-    def _note(self, cookie: _SetCookie) -> None:
+    def _record_cookie(self, cookie: _SetCookie) -> None:
         key = cookie_key(cookie.url, cookie.header)
         is_storable = len(cookie.url) <= COOKIE_URL_CHARS and len(cookie.header) <= COOKIE_CHARS
         if key is None or not is_storable or not cookie.header.isprintable() or not cookie.url.isprintable():
             return
-        known = self._set.pop(key, None)
-        self._set[key] = cookie
-        if len(self._set) > 2 * JAR_COOKIES:
-            del self._set[next(iter(self._set))]
+        previous = self._set_cookies.pop(key, None)
+        self._set_cookies[key] = cookie
+        if len(self._set_cookies) > 2 * JAR_COOKIES:
+            del self._set_cookies[next(iter(self._set_cookies))]
         # A site that sets the same cookie with every page changes nothing, unless its expiry moves with it.
-        if known is None or known.header != cookie.header or _MAX_AGE.search(cookie.header):
+        if previous is None or previous.header != cookie.header or _MAX_AGE.search(cookie.header):
             self._unsaved.pop(key, None)
             self._unsaved[key] = cookie
             if len(self._unsaved) > JAR_COOKIES:
@@ -126,7 +126,7 @@ class KeptCookies:
         self._saving: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        await self._exchange()
+        await self._exchange_cookies()
         self._saving = asyncio.create_task(self._save_now_and_then())
         return self
 
@@ -137,21 +137,21 @@ class KeptCookies:
             self._saving.cancel()
             await asyncio.wait({self._saving})
         if self._session.has_unsaved and (kind is None or issubclass(kind, Exception)):
-            await self._exchange()
+            await self._exchange_cookies()
 
     async def _save_now_and_then(self) -> None:
         while True:
             await asyncio.sleep(SAVE_S)
             if self._session.has_unsaved:
-                await self._exchange()
+                await self._exchange_cookies()
 
-    async def _exchange(self) -> None:
-        changes = self._session.unsaved()
+    async def _exchange_cookies(self) -> None:
+        changes = self._session.unsaved_cookies()
         answer = await self._master.send_request("cookies", msgspec.json.encode(CookiesUp(self._jar, changes)))
         self._session.mark_saved(changes)
-        self._session.restore(_DOWN.decode(answer).cookies)
+        self._session.restore_cookies(_DOWN.decode(answer).cookies)
 
 
 def _shorten_max_age(header: str, age_s: int) -> str:
     """Return the header as if it arrived now: its Max-Age counts from when it was set."""
-    return _MAX_AGE.sub(lambda found: f"{found[1]}{int(found[2]) - age_s}", header)
+    return _MAX_AGE.sub(lambda match: f"{match[1]}{int(match[2]) - age_s}", header)

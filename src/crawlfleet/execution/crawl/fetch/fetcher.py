@@ -18,23 +18,35 @@ from aiohttp.resolver import ThreadedResolver
 from crawlfleet.execution.budget.host_gate import HostGate, NoGrant, OpenGate
 from crawlfleet.execution.budget.quota_meter import QuotaMeter
 from crawlfleet.execution.crawl.fetch.address_guard import AddressGuard, GuardedResolver, plain_host
-from crawlfleet.execution.crawl.fetch.connection_failures import FAILURES, of_connection
+from crawlfleet.execution.crawl.fetch.connection_failures import FAILURES, failure_from_exception
 from crawlfleet.execution.crawl.fetch.connections import Connector
 from crawlfleet.execution.crawl.fetch.cookies import CookieSession
 from crawlfleet.execution.crawl.fetch.header_profiles import HeaderSets
-from crawlfleet.execution.crawl.fetch.http_client import HttpClient, Way
-from crawlfleet.execution.crawl.fetch.proxy_requests import ProxyDown, Through, basic, options
-from crawlfleet.execution.crawl.fetch.responses import Answers, Fetched, Keep, Reads, Redirect, is_text
+from crawlfleet.execution.crawl.fetch.http_client import HttpClient, PreparedOrigin
+from crawlfleet.execution.crawl.fetch.proxy_requests import (
+    ProxyDown,
+    ProxySelector,
+    basic_credentials,
+    make_request_options,
+)
+from crawlfleet.execution.crawl.fetch.responses import (
+    Fetched,
+    IsReadable,
+    RecordPage,
+    Redirect,
+    ResponseReader,
+    is_text,
+)
 from crawlfleet.execution.crawl.frontier.urls import budget_host, origin_prefix, parse_origin
 from crawlfleet.execution.page_failures import BY_STATUS, PageFailed
-from crawlfleet.execution.process_state.proxy_pool import Proxy, ProxyWay
+from crawlfleet.execution.process_state.proxy_pool import Proxy, ProxyRotation
 from crawlfleet.model.host_stats import answered, error_place
 
 MAX_HOPS = 10
 CONNECT_S = 10.0
 TOTAL_S = 30.0
 PAGE_BYTES = 10_000_000
-WAYS_KEPT = 10_000
+ORIGINS_KEPT = 10_000
 
 
 class Hop(NamedTuple):
@@ -81,8 +93,8 @@ class Fetcher:
         gate: HostGate | None = None,
         meter: QuotaMeter | None = None,
         headers: HeaderSets | None = None,
-        proxies: ProxyWay | None = None,
-        keep: Keep | None = None,
+        proxies: ProxyRotation | None = None,
+        record_page: RecordPage | None = None,
         cookies: CookieSession | None = None,
     ) -> None:
         self._guard = guard
@@ -94,20 +106,20 @@ class Fetcher:
         self._credentials = dict(credentials or {})
         self._gate: HostGate = gate or OpenGate()
         self._meter = meter
-        self._answers = Answers(self._gate, meter, keep)
-        self._through: Through | None = None
-        self._ways: dict[tuple[str, Proxy | None], Way] = {}
+        self._response_reader = ResponseReader(self._gate, meter, record_page)
+        self._proxy_selector: ProxySelector | None = None
+        self._prepared_origins: dict[tuple[str, Proxy | None], PreparedOrigin] = {}
         self._client: HttpClient | None = None
 
     @property
     def bytes_in(self) -> int:
         """Number of bytes of all bodies as they came over the wire."""
-        return self._answers.bytes_in
+        return self._response_reader.bytes_in
 
     async def __aenter__(self) -> Self:
         resolver = GuardedResolver(self._resolver or ThreadedResolver(), self._guard)
         if self._proxies is not None:
-            self._through = Through(self._proxies, self._guard, resolver)
+            self._proxy_selector = ProxySelector(self._proxies, self._guard, resolver)
         connector = Connector(resolver=resolver, socket_factory=self._guard.open_socket, ttl_dns_cache=60, limit=0)
         self._client = HttpClient(
             connector, connect_s=self._limits.connect_s, total_s=self._limits.total_s, cookies=self._cookies
@@ -125,26 +137,26 @@ class Fetcher:
         url: str,
         *,
         admit: Admit | None = None,
-        reads: Reads = is_text,
+        is_readable: IsReadable = is_text,
         conditions: Mapping[str, str] | None = None,
     ) -> Fetched:
         """Fetch a page that can be read. Raises PageFailed, or PageSkipped for an answer of another kind.
 
         With `conditions` (headers for exactly this URL) the answer may have the status 304, and no body.
         """
-        return await self._follow(url, admit, self._limits.page_bytes, MAX_HOPS, reads, conditions)
+        return await self._follow_redirects(url, admit, self._limits.page_bytes, MAX_HOPS, is_readable, conditions)
 
-    async def fetch_head(self, url: str, most_bytes: int, *, hops: int = MAX_HOPS) -> Fetched:
+    async def fetch_head(self, url: str, max_bytes: int, *, hops: int = MAX_HOPS) -> Fetched:
         """Fetch the beginning of a file of any type."""
-        return await self._follow(url, None, most_bytes, hops, None)
+        return await self._follow_redirects(url, None, max_bytes, hops, None)
 
-    async def _follow(
+    async def _follow_redirects(
         self,
         url: str,
         admit: Admit | None,
-        most_bytes: int,
+        max_bytes: int,
         hops: int,
-        reads: Reads | None,
+        is_readable: IsReadable | None,
         conditions: Mapping[str, str] | None = None,
     ) -> Fetched:
         sets_cookie = False
@@ -152,13 +164,15 @@ class Fetcher:
             if admit is not None:
                 await admit(url, Hop(number, sets_cookie))
             turn = _Turn(budget_host(url), conditions=conditions or {})
-            answer = await self._in_turn(url, turn, most_bytes, reads)
-            if isinstance(answer, Fetched):
-                return answer
-            (url, sets_cookie), conditions = answer, None
+            response = await self._send_in_turn(url, turn, max_bytes, is_readable)
+            if isinstance(response, Fetched):
+                return response
+            (url, sets_cookie), conditions = response, None
         raise PageFailed("http", f"{url}: more than {hops} redirects", permanent=True, kind="redirects")
 
-    async def _in_turn(self, url: str, turn: _Turn, most_bytes: int, reads: Reads | None) -> Fetched | Redirect:
+    async def _send_in_turn(
+        self, url: str, turn: _Turn, max_bytes: int, is_readable: IsReadable | None
+    ) -> Fetched | Redirect:
         while True:
             if self._meter is not None and not turn.is_paid:
                 # The page is taken before the request's turn: no request has to wait behind a crawl whose quota is used
@@ -168,7 +182,7 @@ class Fetcher:
             try:
                 await self._gate.begin_request(turn.host)
                 try:
-                    return await self._ask(url, turn, most_bytes, reads)
+                    return await self._send_request(url, turn, max_bytes, is_readable)
                 finally:
                     self._gate.end_request(turn.host)
             except (NoGrant, ProxyDown):
@@ -178,7 +192,7 @@ class Fetcher:
                     self._meter.unsent()
                 raise
 
-    async def _depart(self, turn: _Turn) -> None:
+    async def _await_departure(self, turn: _Turn) -> None:
         """Check once more right before a request leaves.
 
         Since its turn began a connection was made, or the whole process stood still.
@@ -191,55 +205,59 @@ class Fetcher:
             turn.is_paid = False
         turn.left_at = time.monotonic()
 
-    async def _ask(self, url: str, turn: _Turn, most_bytes: int, reads: Reads | None) -> Fetched | Redirect:
+    async def _send_request(
+        self, url: str, turn: _Turn, max_bytes: int, is_readable: IsReadable | None
+    ) -> Fetched | Redirect:
         """Send one request and return the page, or the redirect."""
         assert self._client is not None, "used as a context manager"
-        began = time.monotonic()
+        began_at = time.monotonic()
         proxy = None
         figures = self._gate.host_counts(turn.host)
         try:
-            if self._through is not None:
+            if self._proxy_selector is not None:
                 self._guard.check_literal(*parse_origin(url)[1:])
-                proxy = await self._through.proxy_for(url)
-            way = self._way(url, proxy)
-            answer = await self._client.get(way, url, turn.conditions, lambda: self._depart(turn))
+                proxy = await self._proxy_selector.proxy_for(url)
+            prepared = self._get_prepared(url, proxy)
+            response = await self._client.get(prepared, url, turn.conditions, lambda: self._await_departure(turn))
             try:
-                answered(figures, answer.status, time.monotonic() - turn.left_at)
-                if self._through is not None and proxy is not None:
-                    self._through.answered(proxy, answer.status, time.monotonic() - began)
-                return await self._answers.read(url, answer, most_bytes, began, reads, figures)
+                answered(figures, response.status, time.monotonic() - turn.left_at)
+                if self._proxy_selector is not None and proxy is not None:
+                    self._proxy_selector.note_answer(proxy, response.status, time.monotonic() - began_at)
+                return await self._response_reader.read_response(
+                    url, response, max_bytes, began_at, is_readable, figures
+                )
             finally:
-                answer.release()
+                response.release()
         except FAILURES as exc:
-            if self._through is not None and proxy is not None:
-                self._through.check(url, proxy, exc)
-            failure = of_connection(url, exc, self._limits.total_s)
+            if self._proxy_selector is not None and proxy is not None:
+                self._proxy_selector.check_failure(url, proxy, exc)
+            failure = failure_from_exception(url, exc, self._limits.total_s)
             figures[error_place(failure.kind)] += 1
             raise failure from exc
         except PageFailed as exc:
             if exc.kind not in BY_STATUS:
                 figures[error_place(exc.kind)] += 1
-            if self._through is not None and exc.is_wall:
-                self._through.blocked(url)
+            if self._proxy_selector is not None and exc.is_block_page:
+                self._proxy_selector.note_block(url)
             raise
 
-    def _way(self, url: str, proxy: Proxy | None) -> Way:
+    def _get_prepared(self, url: str, proxy: Proxy | None) -> PreparedOrigin:
         """Return the way to the URL's origin, which is checked once: the same connections serve all of its URLs."""
         start = origin_prefix(url)
-        way = self._ways.get((start, proxy))
-        if way is None:
-            if len(self._ways) >= WAYS_KEPT:
-                self._ways.clear()
-            way = self._ways[start, proxy] = self._new_way(start, url, proxy)
-        return way
+        prepared = self._prepared_origins.get((start, proxy))
+        if prepared is None:
+            if len(self._prepared_origins) >= ORIGINS_KEPT:
+                self._prepared_origins.clear()
+            prepared = self._prepared_origins[start, proxy] = self._prepare_origin(start, url, proxy)
+        return prepared
 
-    def _new_way(self, start: str, url: str, proxy: Proxy | None) -> Way:
+    def _prepare_origin(self, start: str, url: str, proxy: Proxy | None) -> PreparedOrigin:
         assert self._client is not None, "used as a context manager"
-        where, made = parse_origin(url), yarl.URL(start, encoded=True)
-        self._guard.check_literal(where.host, where.port)
-        if plain_host(made.raw_host or "") != plain_host(where.host) or made.port != where.port:
+        origin, parsed = parse_origin(url), yarl.URL(start, encoded=True)
+        self._guard.check_literal(origin.host, origin.port)
+        if plain_host(parsed.raw_host or "") != plain_host(origin.host) or parsed.port != origin.port:
             raise PageFailed("input", f"{url}: its host can be read in two ways", permanent=True)
-        headers, known = self._header_sets.of(where.origin), self._credentials.get(where.origin)
-        if known is not None:
-            headers = {**headers, "Authorization": basic(*known)}
-        return self._client.way(start, options(url, headers, proxy))
+        headers, login = self._header_sets.headers_for(origin.origin), self._credentials.get(origin.origin)
+        if login is not None:
+            headers = {**headers, "Authorization": basic_credentials(*login)}
+        return self._client.prepare_origin(start, make_request_options(url, headers, proxy))

@@ -110,7 +110,7 @@ def checked_headers(given: Mapping[str, str]) -> dict[str, str]:
     return dict(given)
 
 
-def problems_of(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
+def header_problems(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the problems of the task's own headers that the schema cannot express, for the check at submission."""
     given = parameters.get("headers", {})
     # The schema that the submission was checked against may come from a node of another version.
@@ -138,25 +138,27 @@ class HeaderSets:
         """Merge profiles and headers; with `is_named`, the user agent is the task's own and outranks a profile's."""
         own = dict(headers or {})
         public = {name: value for name, value in own.items() if name.lower() not in _PRIVATE}
-        self._sets = [_merged(PROFILES[name], user_agent, public, is_named=is_named) for name in profiles]
+        self._sets = [_merge_headers(PROFILES[name], user_agent, public, is_named=is_named) for name in profiles]
         self._private = {name: value for name, value in own.items() if name.lower() in _PRIVATE}
         self._starts = {parse_origin(url).origin for url in starts}
-        self._known: dict[str, Mapping[str, str]] = {}
+        self._by_origin: dict[str, Mapping[str, str]] = {}
 
-    def of(self, origin: str) -> Mapping[str, str]:
-        known = self._known.get(origin)
-        if known is None:
-            if len(self._known) >= HOSTS_KEPT:
-                self._known.clear()
+    def headers_for(self, origin: str) -> Mapping[str, str]:
+        headers = self._by_origin.get(origin)
+        if headers is None:
+            if len(self._by_origin) >= HOSTS_KEPT:
+                self._by_origin.clear()
             number = int.from_bytes(blake2b(origin.encode(), digest_size=4).digest(), "big")
-            known = self._sets[number % len(self._sets)]
+            headers = self._sets[number % len(self._sets)]
             if self._private and origin in self._starts:
-                known = {**known, **self._private}
-            self._known[origin] = known
-        return known
+                headers = {**headers, **self._private}
+            self._by_origin[origin] = headers
+        return headers
 
 
-def _merged(profile: Mapping[str, str], user_agent: str, own: Mapping[str, str], *, is_named: bool) -> dict[str, str]:
+def _merge_headers(
+    profile: Mapping[str, str], user_agent: str, own: Mapping[str, str], *, is_named: bool
+) -> dict[str, str]:
     merged = dict(profile)
     if is_named or "User-Agent" not in merged:
         merged["User-Agent"] = user_agent

@@ -20,10 +20,10 @@ from crawlfleet.execution.crawl.fetch.address_guard import (
     as_address,
     plain_host,
 )
-from crawlfleet.execution.crawl.fetch.http_client import Options
+from crawlfleet.execution.crawl.fetch.http_client import RequestOptions
 from crawlfleet.execution.crawl.frontier.urls import budget_host, parse_origin
 from crawlfleet.execution.page_failures import PageFailed
-from crawlfleet.execution.process_state.proxy_pool import NoProxy, Proxy, ProxyWay
+from crawlfleet.execution.process_state.proxy_pool import NoProxy, Proxy, ProxyRotation
 
 RESOLVED_S = 60.0
 NAMES = 1_000
@@ -34,29 +34,29 @@ class ProxyDown(Exception):
     """Raised when a proxy failed: the request may go through another one."""
 
 
-def options(url: str, headers: Mapping[str, str], proxy: Proxy | None) -> Options:
+def make_request_options(url: str, headers: Mapping[str, str], proxy: Proxy | None) -> RequestOptions:
     """Return the client's options for a request: its headers, and its proxy with the credentials for it."""
     if proxy is None:
-        return Options(headers)
+        return RequestOptions(headers)
     if proxy.user is None:
-        return Options(headers, proxy.url)
-    login = {"Proxy-Authorization": basic(proxy.user, proxy.password)}
+        return RequestOptions(headers, proxy.url)
+    login = {"Proxy-Authorization": basic_credentials(proxy.user, proxy.password)}
     if url.startswith("https:"):
         # Among the request's headers, the site would receive the proxy's credentials through the tunnel.
-        return Options(headers, proxy.url, login)
-    return Options({**headers, **login}, proxy.url)
+        return RequestOptions(headers, proxy.url, login)
+    return RequestOptions({**headers, **login}, proxy.url)
 
 
-def basic(user: str, password: str) -> str:
+def basic_credentials(user: str, password: str) -> str:
     return f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
-class Through:
-    def __init__(self, way: ProxyWay, guard: AddressGuard, resolver: GuardedResolver) -> None:
-        self._way = way
+class ProxySelector:
+    def __init__(self, rotation: ProxyRotation, guard: AddressGuard, resolver: GuardedResolver) -> None:
+        self._rotation = rotation
         self._guard = guard
         self._resolver = resolver
-        self._judged: dict[str, float] = {}
+        self._checked_until: dict[str, float] = {}
 
     async def proxy_for(self, url: str) -> Proxy:
         """Return the proxy for a URL.
@@ -64,32 +64,32 @@ class Through:
         Raises PageFailed when there is none, and AddressRefused for a target that may not be requested.
         """
         try:
-            proxy = self._way.choose(budget_host(url))
+            proxy = self._rotation.choose_proxy(budget_host(url))
         except NoProxy as exc:
             raise PageFailed("network", f"{url}: {exc}", kind="proxy", retry_after_s=exc.again_s) from exc
         try:
             self._guard.check_literal(proxy.host, proxy.port)
         except AddressRefused as exc:
             raise PageFailed("policy", f"{url}: its proxy may not be used: {exc}", permanent=True) from exc
-        await self._judge(url)
+        await self._check_target(url)
         return proxy
 
-    def answered(self, proxy: Proxy, status: int, took_s: float) -> None:
+    def note_answer(self, proxy: Proxy, status: int, took_s: float) -> None:
         if status == _NOT_ALLOWED_IN:
-            self._way.failed(proxy, "it wants another user or password")
+            self._rotation.note_failure(proxy, "it wants another user or password")
             raise ProxyDown
-        self._way.worked(proxy, took_s)
+        self._rotation.note_success(proxy, took_s)
 
-    def check(self, url: str, proxy: Proxy, exc: Exception) -> None:
+    def check_failure(self, url: str, proxy: Proxy, exc: Exception) -> None:
         """Raise ProxyDown or PageFailed when the failure was the proxy's."""
         match exc:
             case aiohttp.ClientProxyConnectionError():
-                self._way.failed(proxy, "no connection")
+                self._rotation.note_failure(proxy, "no connection")
             case aiohttp.ClientHttpProxyError(status=407):
-                self._way.failed(proxy, "it wants another user or password")
+                self._rotation.note_failure(proxy, "it wants another user or password")
             case aiohttp.ClientHttpProxyError():
                 # The proxy works; another proxy may reach what this one cannot.
-                self._way.leave(budget_host(url))
+                self._rotation.drop_proxy(budget_host(url))
                 message = f"{url}: proxy {proxy.name} could not reach it (it answers {exc.status})"
                 raise PageFailed("network", message, kind="proxy") from exc
             case AddressRefused():
@@ -100,19 +100,19 @@ class Through:
                 return
         raise ProxyDown from exc
 
-    def blocked(self, url: str) -> None:
+    def note_block(self, url: str) -> None:
         """Choose another proxy for the host, because the site blocks the address of this one."""
-        self._way.leave(budget_host(url))
+        self._rotation.drop_proxy(budget_host(url))
 
-    async def _judge(self, url: str) -> None:
+    async def _check_target(self, url: str) -> None:
         host, port = parse_origin(url)[1:]
-        if as_address(plain_host(host)) is not None or self._judged.get(host, 0.0) > time.monotonic():
+        if as_address(plain_host(host)) is not None or self._checked_until.get(host, 0.0) > time.monotonic():
             return
         try:
             await self._resolver.resolve(host, port)
         except OSError:
             # Only the proxy knows this name.
             pass
-        if len(self._judged) >= NAMES:
-            self._judged.clear()
-        self._judged[host] = time.monotonic() + RESOLVED_S
+        if len(self._checked_until) >= NAMES:
+            self._checked_until.clear()
+        self._checked_until[host] = time.monotonic() + RESOLVED_S

@@ -14,12 +14,12 @@ import msgspec
 
 from crawlfleet.execution.budget.host_gate import HostGate
 from crawlfleet.execution.budget.quota_meter import QuotaMeter
-from crawlfleet.execution.crawl.fetch.block_detection import LOOK_AT_BYTES, SUSPECT, wall_of
-from crawlfleet.execution.crawl.fetch.body_decoder import Unpacker
+from crawlfleet.execution.crawl.fetch.block_detection import LOOK_AT_BYTES, SUSPECT, detect_block_product
+from crawlfleet.execution.crawl.fetch.body_decoder import BodyDecoder
 from crawlfleet.execution.crawl.fetch.file_signatures import file_kind
-from crawlfleet.execution.crawl.fetch.http_client import Answer
+from crawlfleet.execution.crawl.fetch.http_client import SiteResponse
 from crawlfleet.execution.crawl.frontier.urls import budget_host, canonical_url
-from crawlfleet.execution.crawl.record.warc_writer import Exchange, exchange_of
+from crawlfleet.execution.crawl.record.warc_writer import HttpExchange, make_exchange
 from crawlfleet.execution.page_failures import PageFailed, PageSkipped, refused_by_site
 from crawlfleet.model.host_stats import BYTES, PAGES
 
@@ -32,9 +32,9 @@ _ENCODING = "Content-Encoding"
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PAGES = frozenset({"", "text/html", "application/xhtml+xml", "text/plain", "text/xml", "application/xml"})
 
-Reads = Callable[[str], bool]
+IsReadable = Callable[[str], bool]
 """Function that returns whether an answer of a content type is read as a page."""
-Keep = Callable[[Exchange], Awaitable[None]]
+RecordPage = Callable[[HttpExchange], Awaitable[None]]
 """Function that records pages as they came (WARC)."""
 
 
@@ -78,20 +78,20 @@ def is_json(content_type: str) -> bool:
     return content_type.endswith(("/json", "+json"))
 
 
-class Answers:
-    def __init__(self, gate: HostGate, meter: QuotaMeter | None, keep: Keep | None) -> None:
+class ResponseReader:
+    def __init__(self, gate: HostGate, meter: QuotaMeter | None, record_page: RecordPage | None) -> None:
         self._gate = gate
         self._meter = meter
-        self._keep = keep
+        self._record_page = record_page
         self.bytes_in = 0
 
-    async def read(
+    async def read_response(
         self,
         url: str,
-        answer: Answer,
-        most_bytes: int,
-        began: float,
-        reads: Reads | None,
+        response: SiteResponse,
+        max_bytes: int,
+        began_at: float,
+        is_readable: IsReadable | None,
         figures: list[int],
     ) -> Fetched | Redirect:
         """Read an answer. Raises PageFailed, and PageSkipped for an answer that is no page.
@@ -99,70 +99,74 @@ class Answers:
         `began` is the monotonic time of the request. Without `reads` the answer is a file of any type, of which the
         beginning is enough. Bytes and pages that are read are added to the `figures` of the host.
         """
-        headers = answer.headers
-        if answer.status in _REDIRECTS:
-            return _redirect(url, answer)
-        is_same = answer.status == 304 and not _CONDITIONS.isdisjoint(answer.asked)
-        if not is_same and not 200 <= answer.status < 300:
-            raise await self._refusal(url, answer, figures)
-        content_type = answer.content_type if headers.get("Content-Type", "").strip() else ""
-        if reads is not None and not is_same and not reads(content_type):
+        headers = response.headers
+        if response.status in _REDIRECTS:
+            return _parse_redirect(url, response)
+        is_same = response.status == 304 and not _CONDITIONS.isdisjoint(response.request_headers)
+        if not is_same and not 200 <= response.status < 300:
+            raise await self._read_refusal(url, response, figures)
+        content_type = response.content_type if headers.get("Content-Type", "").strip() else ""
+        if is_readable is not None and not is_same and not is_readable(content_type):
             raise PageSkipped(f"{url}: {content_type} is not read")
-        body = await self._body(url, answer, most_bytes, figures, may_cut=reads is None)
-        if reads is not None:
-            self._check_page(url, answer, body)
+        body = await self._read_body(url, response, max_bytes, figures, may_cut=is_readable is None)
+        if is_readable is not None:
+            self._check_page(url, response, body)
             figures[PAGES] += 1
-            if self._keep is not None and not is_same:
-                await self._keep(exchange_of(url, answer, body))
+            if self._record_page is not None and not is_same:
+                await self._record_page(make_exchange(url, response, body))
         return Fetched(
             url,
-            answer.status,
+            response.status,
             content_type,
-            answer.charset,
+            response.charset,
             body,
             headers.get("ETag", ""),
             headers.get("Last-Modified", ""),
             headers.get("Cache-Control", ""),
             tuple(headers.getall("X-Robots-Tag", ())),
-            time.monotonic() - began,
+            time.monotonic() - began_at,
         )
 
-    def _check_page(self, url: str, answer: Answer, body: bytes) -> None:
-        if (wall := wall_of(answer.status, answer.headers, body)) is not None:
+    def _check_page(self, url: str, response: SiteResponse, body: bytes) -> None:
+        if (block_product := detect_block_product(response.status, response.headers, body)) is not None:
             self._gate.record_block(budget_host(url))
-            raise refused_by_site(url, answer.status, 0.0, wall)
+            raise refused_by_site(url, response.status, 0.0, block_product)
         if (kind := file_kind(body)) is not None:
             raise PageSkipped(f"{url}: {kind} by its bytes, no page")
 
-    async def _refusal(self, url: str, answer: Answer, figures: list[int]) -> PageFailed:
-        wait_s = retry_after_s(answer.headers.get("Retry-After", ""))
+    async def _read_refusal(self, url: str, response: SiteResponse, figures: list[int]) -> PageFailed:
+        wait_s = retry_after_s(response.headers.get("Retry-After", ""))
         # The gate is informed first: other requests to the same host are about to leave.
-        self._gate.record_answer(budget_host(url), answer.status, wait_s)
-        wall = None
-        if answer.status in SUSPECT:
-            wall = wall_of(answer.status, answer.headers, await self._beginning(url, answer, figures))
-        failure = refused_by_site(url, answer.status, wait_s, wall)
-        if failure.is_wall:
+        self._gate.record_answer(budget_host(url), response.status, wait_s)
+        block_product = None
+        if response.status in SUSPECT:
+            block_product = detect_block_product(
+                response.status, response.headers, await self._read_beginning(url, response, figures)
+            )
+        failure = refused_by_site(url, response.status, wait_s, block_product)
+        if failure.is_block_page:
             self._gate.record_block(budget_host(url))
         return failure
 
-    async def _beginning(self, url: str, answer: Answer, figures: list[int]) -> bytes:
+    async def _read_beginning(self, url: str, response: SiteResponse, figures: list[int]) -> bytes:
         """Return the beginning of the body of a refusal; empty if it cannot be read in time."""
         try:
             async with asyncio.timeout(REFUSAL_S):
-                return await self._body(url, answer, LOOK_AT_BYTES, figures, may_cut=True)
+                return await self._read_body(url, response, LOOK_AT_BYTES, figures, may_cut=True)
         except (TimeoutError, aiohttp.ClientError, OSError, PageFailed):
             return b""
 
-    async def _body(self, url: str, answer: Answer, most: int, figures: list[int], *, may_cut: bool) -> bytes:
-        headers = answer.headers
-        if (answer.content_length or 0) > most and not may_cut:
-            raise _too_large(url, most)
-        unpacker = Unpacker(", ".join(headers.getall(_ENCODING)), url) if _ENCODING in headers else None
+    async def _read_body(
+        self, url: str, response: SiteResponse, max_bytes: int, figures: list[int], *, may_cut: bool
+    ) -> bytes:
+        headers = response.headers
+        if (response.content_length or 0) > max_bytes and not may_cut:
+            raise _too_large(url, max_bytes)
+        unpacker = BodyDecoder(", ".join(headers.getall(_ENCODING)), url) if _ENCODING in headers else None
         parts: list[bytes] = []
-        size = raw = 0
-        while chunk := await self._chunk(answer):
-            raw += len(chunk)
+        size = raw_bytes = 0
+        while chunk := await self._read_chunk(response):
+            raw_bytes += len(chunk)
             self.bytes_in += len(chunk)
             figures[BYTES] += len(chunk)
             for part in (chunk,) if unpacker is None else unpacker.feed(chunk):
@@ -170,37 +174,39 @@ class Answers:
                     parts.append(part)
                 size += len(part)
                 # Compressed bytes count too: some streams never give any output.
-                if max(size, raw) > most:
+                if max(size, raw_bytes) > max_bytes:
                     if may_cut:
-                        return b"".join(parts)[:most]
-                    raise _too_large(url, most)
+                        return b"".join(parts)[:max_bytes]
+                    raise _too_large(url, max_bytes)
                 if len(parts) % 4 == 0:
                     await asyncio.sleep(0)
         if unpacker is not None:
             unpacker.finish()
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    async def _chunk(self, answer: Answer) -> bytes:
+    async def _read_chunk(self, response: SiteResponse) -> bytes:
         """Return the received part of the body, and no more than the quota grants; empty at the end."""
         if self._meter is None:
-            return await answer.chunk()
-        if answer.is_read:
+            return await response.read_part()
+        if response.is_read:
             return b""
-        chunk = await answer.at_most(await self._meter.room(CHUNK_BYTES))
+        chunk = await response.read_at_most(await self._meter.room(CHUNK_BYTES))
         self._meter.read(len(chunk))
         return chunk
 
 
-def _too_large(url: str, most: int) -> PageFailed:
-    return PageFailed("parse", f"{url}: larger than {most:,} bytes", permanent=True, kind="too_large")
+def _too_large(url: str, max_bytes: int) -> PageFailed:
+    return PageFailed("parse", f"{url}: larger than {max_bytes:,} bytes", permanent=True, kind="too_large")
 
 
-def _redirect(url: str, answer: Answer) -> Redirect:
-    target = canonical_url(answer.headers.get("Location", ""), url) if "Location" in answer.headers else None
+def _parse_redirect(url: str, response: SiteResponse) -> Redirect:
+    target = canonical_url(response.headers.get("Location", ""), url) if "Location" in response.headers else None
     if target is None:
-        raise PageFailed("http", f"{url}: redirects to no page", permanent=True, status=answer.status, kind="redirects")
-    sent = {pair.partition("=")[0].strip() for pair in answer.asked.get("Cookie", "").split(";")}
-    return Redirect(target, not answer.cookie_names() <= sent)
+        raise PageFailed(
+            "http", f"{url}: redirects to no page", permanent=True, status=response.status, kind="redirects"
+        )
+    sent_names = {pair.partition("=")[0].strip() for pair in response.request_headers.get("Cookie", "").split(";")}
+    return Redirect(target, not response.cookie_names() <= sent_names)
 
 
 def retry_after_s(value: str) -> float:
@@ -210,8 +216,8 @@ def retry_after_s(value: str) -> float:
     except ValueError:
         pass
     try:
-        at = parsedate_to_datetime(value)
+        date = parsedate_to_datetime(value)
     except (ValueError, OverflowError):
         return 0.0
-    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
-    return min(max(0.0, (at - datetime.now(UTC)).total_seconds()), RETRY_AFTER_MOST_S)
+    date = date if date.tzinfo is not None else date.replace(tzinfo=UTC)
+    return min(max(0.0, (date - datetime.now(UTC)).total_seconds()), RETRY_AFTER_MOST_S)

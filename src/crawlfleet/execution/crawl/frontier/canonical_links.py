@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from crawlfleet.execution.crawl.frontier.frontier import Frontier, Link, url_digest
-from crawlfleet.execution.crawl.frontier.link_filter import MAX_MOVES, LinkFilter
+from crawlfleet.execution.crawl.frontier.link_filter import MAX_REDIRECTS, LinkFilter
 from crawlfleet.execution.crawl.frontier.urls import canonical_url
 from crawlfleet.execution.crawl.parse.page_parser import PageFacts
 from crawlfleet.execution.page_failures import PageFailed, PageKnown, PageMoved, PageSkipped
 
-OTHER_NAME = "names another page as canonical"
-REMEMBERED = 100_000
+OTHER_CANONICAL = "names another page as canonical"
+MAX_CANONICAL_URLS = 100_000
 
 FetchPage = Callable[[str], Awaitable[PageFacts]]
 """Function that fetches and parses a page without storing it.
@@ -38,14 +38,14 @@ class CanonicalLinks:
         """Return the exception that ends the visit of a link, if another page is visited in its place; else None."""
         own_url = self._link_filter.normalise_url(url)
         target = self._note_canonical(own_url, facts)
-        if target is None or target == link.url or target in link.via or len(link.via) >= MAX_MOVES:
+        if target is None or target == link.url or target in link.via or len(link.via) >= MAX_REDIRECTS:
             return None
         if not self._link_filter.may_visit(link, target) or not await self._is_trustworthy(own_url, target):
             return None
         is_known = self._frontier.is_known(target)
         if not is_known and not self._frontier.add_redirected(link, target):
             return None
-        self._frontier.left_out[OTHER_NAME] += 1
+        self._frontier.left_out[OTHER_CANONICAL] += 1
         if not is_known:
             return PageMoved(target)
         # The target may wait in the frontier at a greater depth than this link has.
@@ -54,7 +54,7 @@ class CanonicalLinks:
 
     def describe_replacements(self) -> list[str]:
         """Return a sentence about replaced pages for people to read."""
-        count = self._frontier.left_out[OTHER_NAME]
+        count = self._frontier.left_out[OTHER_CANONICAL]
         return [f"{count} pages were left for those that they name as canonical"] if count else []
 
     async def _is_trustworthy(self, own_url: str, target: str) -> bool:
@@ -63,7 +63,7 @@ class CanonicalLinks:
         next_url: str | None = target
         while next_url is not None and next_url not in chain:
             chain.append(next_url)
-            if len(chain) > MAX_MOVES:
+            if len(chain) > MAX_REDIRECTS:
                 return False
             try:
                 next_url = await self._find_canonical(next_url)
@@ -85,7 +85,7 @@ class CanonicalLinks:
             target = self._link_filter.normalise_url(target)
             # A page that the rules do not follow, such as one of another site, is not accepted as canonical.
             target = None if target == own_url or not self._link_filter.is_followed(target) else target
-        if len(self._canonical_urls) >= REMEMBERED:
+        if len(self._canonical_urls) >= MAX_CANONICAL_URLS:
             self._canonical_urls.clear()
         self._canonical_urls[url_digest(own_url)] = target
         return target

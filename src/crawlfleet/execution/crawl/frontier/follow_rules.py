@@ -19,7 +19,7 @@ _EXTENSIONS = (
     " js m4a m4v map mid mjs mkv mov mp3 mp4 mpeg mpg msi odp ods odt ogg ogv otf pdf png ppt pptx psd rar rpm rtf svg"
     " swf tar tgz tif tiff ttf wasm wav webm webp wma wmv woff woff2 xls xlsx xz zip zst"
 )
-FILES = frozenset(_EXTENSIONS.split())
+FILE_EXTENSIONS = frozenset(_EXTENSIONS.split())
 """File name extensions of what is no page: a request only to see the content type would be wasted."""
 
 
@@ -72,7 +72,7 @@ def _scope_kind(follow: Mapping[str, Any], same_host: bool | None) -> str:
 
 def _skipped_extensions(skip_files: bool | list[str]) -> frozenset[str]:
     if isinstance(skip_files, bool):
-        return FILES if skip_files else frozenset()
+        return FILE_EXTENSIONS if skip_files else frozenset()
     return frozenset(ending.lower().lstrip(".") for ending in skip_files)
 
 

@@ -12,15 +12,15 @@ from crawlfleet.execution.crawl.fetch.responses import Fetched
 from crawlfleet.execution.crawl.frontier.follow_config import FollowConfig
 from crawlfleet.execution.crawl.frontier.frontier import Frontier, Link
 from crawlfleet.execution.crawl.frontier.link_cache import LinkCache
-from crawlfleet.execution.crawl.frontier.sitemaps import FILES, LEVELS, SitemapEntry
+from crawlfleet.execution.crawl.frontier.sitemaps import MAX_LEVELS, MAX_SITEMAPS, SitemapEntry
 from crawlfleet.execution.crawl.frontier.traps import TrapGuards
 from crawlfleet.execution.crawl.frontier.urls import PAGE_LINKS, canonical_url, url_host
 from crawlfleet.execution.crawl.parse.page_parser import PageFacts
 from crawlfleet.execution.page_failures import PageFailed, PageKnown, PageMoved, PageSkipped
 
-MAX_MOVES = 10
+MAX_REDIRECTS = 10
 """Limit on redirects from page to page, one after the other."""
-NOTED_SITEMAPS = 5
+MAX_SITEMAP_NOTES = 5
 TOO_MANY = "too many on a page"
 
 
@@ -115,8 +115,8 @@ class LinkFilter:
         target = self._config.normalise(url)
         if target == link.url or target in link.via:
             return None
-        if len(link.via) >= MAX_MOVES:
-            message = f"{link.via[0]}: more than {MAX_MOVES} redirects"
+        if len(link.via) >= MAX_REDIRECTS:
+            message = f"{link.via[0]}: more than {MAX_REDIRECTS} redirects"
             return PageFailed("http", message, permanent=True, kind="redirects")
         rules = self._config.rules
         if not rules.scope.contains_url(target):
@@ -180,8 +180,8 @@ class LinkFilter:
                 self._frontier.add_url(normalise(entry.url), 0, refusal=refusal)
                 for _, url in entry.alternates:
                     self._frontier.add_url(normalise(url), 0, refusal=refusal)
-            elif link.depth >= LEVELS:
-                self.note_sitemap_failure(link, f"{entry.url} is more than {LEVELS} levels deep")
+            elif link.depth >= MAX_LEVELS:
+                self.note_sitemap_failure(link, f"{entry.url} is more than {MAX_LEVELS} levels deep")
             elif url_host(entry.url) == url_host(link.url) or self._config.rules.scope.contains_url(entry.url):
                 self._add_sitemap(entry.url, link.depth + 1)
 
@@ -202,7 +202,7 @@ class LinkFilter:
         if link.url in self._guessed_sitemaps:
             return
         self._problem_count += 1
-        if len(self._problems) < NOTED_SITEMAPS:
+        if len(self._problems) < MAX_SITEMAP_NOTES:
             self._problems.append(f"sitemap {link.url}: {reason}")
 
     def describe_omissions(self) -> list[str]:
@@ -224,15 +224,15 @@ class LinkFilter:
         self._frontier.add_url(url, depth, is_named=True, refusal=self._refusal_check(depth, is_named=True))
 
     def _add_sitemap(self, url: str, level: int) -> None:
-        if self._sitemap_count < FILES and self._frontier.add_sitemap(url, level):
+        if self._sitemap_count < MAX_SITEMAPS and self._frontier.add_sitemap(url, level):
             self._sitemap_count += 1
 
     def _refusal_check(self, depth: int, *, is_named: bool = False) -> Callable[[str], str | None]:
-        rules, traps = self._config.rules, self._trap_guards
+        rules, trap_guards = self._config.rules, self._trap_guards
 
         def check_url(url: str) -> str | None:
             reason = rules.refusal_reason(url, depth, is_named=is_named)
-            if reason is None and traps is not None and (guard := traps.refusing_guard(url)) is not None:
+            if reason is None and trap_guards is not None and (guard := trap_guards.refusing_guard(url)) is not None:
                 return f"trap: {guard}"
             return reason
 

@@ -20,10 +20,10 @@ from crawlfleet.execution.crawl.parse.extract.selectors import is_xpath
 from crawlfleet.execution.crawl.parse.page_parser import ListMarks, PageFacts
 
 MAX_PAGES = 1_000
-NUMBER = "{page}"
+PAGE_NUMBER = "{page}"
 # Only tags, classes, ids and attributes with child and descendant steps: cheap on every page that is not nested very
 # deeply.
-_PLAIN = re.compile(r"[\w\s.#\[\]=\"'^$*|~>,/-]+")
+_PLAIN_SELECTOR = re.compile(r"[\w\s.#\[\]=\"'^$*|~>,/-]+")
 
 
 class Pagination:
@@ -78,7 +78,7 @@ class Pagination:
     def _page_url(self, number: int) -> str | None:
         if self._template is None:
             return None
-        url = canonical_url(self._template.replace(NUMBER, str(number)))
+        url = canonical_url(self._template.replace(PAGE_NUMBER, str(number)))
         return None if url is None else self._normalise(url)
 
 
@@ -88,7 +88,7 @@ def _check_selector(name: str, selector: str) -> str:
         return selector
     if is_xpath(selector):
         raise BadRule(field, f"{selector!r}: a CSS selector is asked for here, no XPath")
-    if not _PLAIN.fullmatch(selector):
+    if not _PLAIN_SELECTOR.fullmatch(selector):
         raise BadRule(field, f"{selector!r}: only names, classes, ids and attributes can be used here")
     if (problem := css_problem(selector)) is not None:
         raise BadRule(field, f"{selector!r} is no CSS selector: {problem}")
@@ -103,8 +103,8 @@ def _check_selector(name: str, selector: str) -> str:
 def _check_template(template: str | None) -> str | None:
     if template is None:
         return None
-    if NUMBER not in template:
-        raise BadRule("pagination.template", f"{template!r} has no {NUMBER}")
-    if canonical_url(template.replace(NUMBER, "1")) is None:
+    if PAGE_NUMBER not in template:
+        raise BadRule("pagination.template", f"{template!r} has no {PAGE_NUMBER}")
+    if canonical_url(template.replace(PAGE_NUMBER, "1")) is None:
         raise BadRule("pagination.template", f"{template!r} is no URL of a page")
     return template

@@ -11,7 +11,7 @@ from tldextract import TLDExtract
 from crawlfleet.execution.crawl.frontier.urls import parse_origin, url_host
 
 KINDS = ("host", "subdomains", "domain", "any")
-REMEMBERED = 10_000
+MAX_DECISIONS = 10_000
 
 
 class Scope:
@@ -46,7 +46,7 @@ class Scope:
         host = url_host(url)
         is_inside = self._decisions.get(host)
         if is_inside is None:
-            if len(self._decisions) >= REMEMBERED:
+            if len(self._decisions) >= MAX_DECISIONS:
                 self._decisions.clear()
             is_inside = self._decisions[host] = self._is_in_scope(host, url)
         return is_inside

@@ -17,15 +17,15 @@ from crawlfleet.execution.crawl.frontier.urls import URL_CHARS, canonical_url
 
 FILE_BYTES = 50 << 20
 """Limit on the decompressed size of a sitemap, as the protocol defines it."""
-FILE_ENTRIES = 50_000
-FILE_ELEMENTS = 1_000_000
-LEVELS = 3
+MAX_ENTRIES = 50_000
+MAX_ELEMENTS = 1_000_000
+MAX_LEVELS = 3
 """Limit on the nesting of sitemaps in sitemaps."""
-FILES = 1_000
+MAX_SITEMAPS = 1_000
 """Limit on sitemaps of one crawl."""
 STEP_BYTES = 64 << 10
-ALTERNATES = 200
-NESTED = 50
+MAX_ALTERNATES = 200
+MAX_NESTING = 50
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -46,14 +46,14 @@ class SitemapEntry:
     is_sitemap: bool = False
 
 
-class _Stop(Exception):
+class _StopReading(Exception):
     """Raised to stop reading a file; the message gives the reason."""
 
 
 class Sitemap:
     """One sitemap file: iterate over `parse_batches`, then look at `problem`."""
 
-    def __init__(self, body: bytes, url: str, *, max_entries: int = FILE_ENTRIES, max_bytes: int = FILE_BYTES) -> None:
+    def __init__(self, body: bytes, url: str, *, max_entries: int = MAX_ENTRIES, max_bytes: int = FILE_BYTES) -> None:
         self._body = body
         self._url = url
         self._max_entries = max_entries
@@ -71,14 +71,16 @@ class Sitemap:
             for step in self._read_steps():
                 if feed is None:
                     first = step.removeprefix(_BOM)
-                    feed = _Xml(self).feed if first.lstrip().startswith((b"<", *_UTF16)) else _Lines(self).feed
+                    feed = (
+                        _XmlParser(self).feed if first.lstrip().startswith((b"<", *_UTF16)) else _LineParser(self).feed
+                    )
                     feed(first, False)
                 else:
                     feed(step, False)
                 yield self._pop_entries()
             if feed is not None:
                 feed(b"", True)
-        except _Stop as exc:
+        except _StopReading as exc:
             self.problem = str(exc)
         except expat.ExpatError as exc:
             self.problem = f"broken: {exc}"
@@ -93,7 +95,7 @@ class Sitemap:
         for step in _decompress_body(self._body) if self._body.startswith(_GZIP) else _split_body(self._body):
             size += len(step)
             if size > self._max_bytes:
-                raise _Stop(f"larger than {self._max_bytes:,} bytes: the rest is left out")
+                raise _StopReading(f"larger than {self._max_bytes:,} bytes: the rest is left out")
             yield step
 
     def add_entry(
@@ -107,14 +109,14 @@ class Sitemap:
             self.bad_url_count += 1
             return
         if self.entry_count >= self._max_entries:
-            raise _Stop(f"more than {self._max_entries:,} entries: the others are left out")
+            raise _StopReading(f"more than {self._max_entries:,} entries: the others are left out")
         self.entry_count += 1
         others = [(language, canonical_url(href, self._url)) for language, href in alternates or ()]
         resolved = tuple((language, other) for language, other in others if other is not None)
         self._entries.append(SitemapEntry(url, parse_instant(changed), resolved, is_sitemap))
 
 
-class _Lines:
+class _LineParser:
     def __init__(self, sitemap: Sitemap) -> None:
         self._sitemap = sitemap
         self._rest = b""
@@ -129,7 +131,7 @@ class _Lines:
         self._rest = rest[: 4 * URL_CHARS]
 
 
-class _Xml:
+class _XmlParser:
     def __init__(self, sitemap: Sitemap) -> None:
         self._sitemap = sitemap
         self._parser = expat.ParserCreate()
@@ -138,49 +140,49 @@ class _Xml:
         self._parser.EndElementHandler = self._end_element
         self._parser.CharacterDataHandler = self._add_text
         self._parser.EntityDeclHandler = self._refuse_entity
-        self._mends: bool | None = None
-        self._held = b""
-        self._nested = 0
-        self._elements = 0
-        self._inside = 0
+        self._mends_ampersands: bool | None = None
+        self._cut_reference = b""
+        self._level = 0
+        self._element_count = 0
+        self._entry_level = 0
         """Nesting level of the entry that is being read; 0 outside of entries."""
         self._field: str | None = None
         self._fields: dict[str, str] = {}
         self._alternates: list[tuple[str, str]] = []
 
     def feed(self, data: bytes, is_end: bool) -> None:
-        if self._mends is None:
-            self._mends = not data.startswith(_UTF16)
-        data = self._held + data
+        if self._mends_ampersands is None:
+            self._mends_ampersands = not data.startswith(_UTF16)
+        data = self._cut_reference + data
         # In CDATA sections ampersands stand for themselves: nothing may be mended.
         if b"<![CDATA[" in data:
-            self._mends = False
-        self._held = b""
-        if self._mends:
+            self._mends_ampersands = False
+        self._cut_reference = b""
+        if self._mends_ampersands:
             # A reference may be cut by the end of a step.
             cut = data.rfind(b"&", max(0, len(data) - _LONGEST_REFERENCE))
             if cut >= 0 and not is_end:
-                data, self._held = data[:cut], data[cut:]
+                data, self._cut_reference = data[:cut], data[cut:]
             data = _BARE_AMPERSAND.sub(b"&amp;", data)
         self._parser.Parse(data, is_end)
 
     def _start_element(self, name: str, attributes: dict[str, str]) -> None:
-        self._nested += 1
-        self._elements += 1
-        if self._nested > NESTED:
-            raise _Stop(f"nested more than {NESTED} levels deep")
-        if self._elements > FILE_ELEMENTS:
-            raise _Stop(f"more than {FILE_ELEMENTS:,} elements: the rest is left out")
+        self._level += 1
+        self._element_count += 1
+        if self._level > MAX_NESTING:
+            raise _StopReading(f"nested more than {MAX_NESTING} levels deep")
+        if self._element_count > MAX_ELEMENTS:
+            raise _StopReading(f"more than {MAX_ELEMENTS:,} elements: the rest is left out")
         match name.rpartition(":")[2]:
             case "url" | "sitemap":
-                self._inside = self._nested
+                self._entry_level = self._level
                 self._fields = {}
                 self._alternates = []
             # Only direct children of the entry count: pictures and films in it have a loc of their own.
-            case ("loc" | "lastmod") as field if self._nested == self._inside + 1 and field not in self._fields:
+            case ("loc" | "lastmod") as field if self._level == self._entry_level + 1 and field not in self._fields:
                 self._field = field
                 self._fields[field] = ""
-            case "link" if self._inside and len(self._alternates) < ALTERNATES and "hreflang" in attributes:
+            case "link" if self._entry_level and len(self._alternates) < MAX_ALTERNATES and "hreflang" in attributes:
                 self._alternates.append((attributes["hreflang"][:40], attributes.get("href", "")))
 
     def _add_text(self, text: str) -> None:
@@ -188,16 +190,16 @@ class _Xml:
             self._fields[self._field] += text
 
     def _end_element(self, name: str) -> None:
-        self._nested -= 1
+        self._level -= 1
         self._field = None
         kind = name.rpartition(":")[2]
-        if self._inside and kind in {"url", "sitemap"}:
-            self._inside = 0
+        if self._entry_level and kind in {"url", "sitemap"}:
+            self._entry_level = 0
             loc, changed = self._fields.get("loc", ""), self._fields.get("lastmod", "")
             self._sitemap.add_entry(loc, changed, self._alternates, is_sitemap=kind == "sitemap")
 
     def _refuse_entity(self, *_: object) -> None:
-        raise _Stop("it declares entities, which are not expanded")
+        raise _StopReading("it declares entities, which are not expanded")
 
 
 def parse_instant(text: str) -> datetime | None:
@@ -226,6 +228,6 @@ def _decompress_body(body: bytes) -> Iterator[bytes]:
             yield unpacker.decompress(data, STEP_BYTES)
             data = unpacker.unconsumed_tail
     except zlib.error as exc:
-        raise _Stop(f"cannot be unpacked: {exc}") from exc
+        raise _StopReading(f"cannot be unpacked: {exc}") from exc
     if not unpacker.eof:
-        raise _Stop("cannot be unpacked: it ends too early")
+        raise _StopReading("cannot be unpacked: it ends too early")

@@ -22,10 +22,10 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
 
-PATTERNS = 20_000
+MAX_SHAPES = 20_000
 """Limit on shapes that are counted; beyond it, the shapes with few URLs are forgotten."""
-NOTED = 5
-COMBINED = 3
+MAX_NOTES = 5
+COMBINED_NAMES = 3
 _DIGITS = re.compile(r"\d+")
 _LONG = re.compile(r"[0-9a-fA-F]{8}|[A-Za-z0-9]{16}")
 _IDS = re.compile(
@@ -72,7 +72,7 @@ class _Shape:
 class TrapGuards:
     """The trap guards of one crawl. Every URL is passed to them once, when it is found."""
 
-    def __init__(self, limits: TrapLimits | None = None, *, max_shapes: int = PATTERNS) -> None:
+    def __init__(self, limits: TrapLimits | None = None, *, max_shapes: int = MAX_SHAPES) -> None:
         self._limits = limits or TrapLimits()
         self._max_shapes = max_shapes
         self._shapes: dict[str, _Shape] = {}
@@ -114,14 +114,14 @@ class TrapGuards:
         shape.accepted += 1
         shape.dated += is_dated
         shape.sessions += has_session
-        if len(names) >= COMBINED:
+        if len(names) >= COMBINED_NAMES:
             self._combined[host_and_shape] = self._combined.get(host_and_shape, 0) + 1
         return None
 
     def describe_refusals(self) -> list[str]:
         """Return sentences for people to read: which guard left out how many URLs, of which shape, and at which cap."""
         sentences = []
-        for guard, count in self.refused.most_common(NOTED):
+        for guard, count in self.refused.most_common(MAX_NOTES):
             example, _ = self._examples[guard].most_common(1)[0]
             shapes = len(self._examples[guard])
             others = f" and {shapes - 1} more patterns" if shapes > 1 else ""
@@ -160,7 +160,7 @@ class TrapGuards:
             return "calendar"
         if has_session and shape.sessions >= limits.session:
             return "session"
-        if name_count >= COMBINED and self._combined.get(host_and_shape, 0) >= limits.query:
+        if name_count >= COMBINED_NAMES and self._combined.get(host_and_shape, 0) >= limits.query:
             return "query"
         if shape.accepted >= limits.id and "{id}" in host_and_shape:
             return "id"

@@ -12,8 +12,8 @@ import resource
 import time
 from threading import Lock
 
-ROOM_BYTES = 256 << 20
-KNOWN_S = 0.1
+EXTRA_BYTES = 256 << 20
+MEASURED_S = 0.1
 """Seconds for which the measured memory of the process is reused: measuring takes longer than parsing many a page."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _DATA = 5
@@ -25,50 +25,50 @@ class _Process:
 
     def __init__(self) -> None:
         self.lock = Lock()
-        self.inside = 0
-        self.usual = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        self.open_contexts = 0
+        self.outer_limit = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
         self.statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         self.data_bytes = 0
-        self.known_until = 0.0
+        self.measured_until = 0.0
 
-    def limit(self, room_bytes: int) -> None:
+    def set_limit(self, extra_bytes: int) -> None:
         now = time.monotonic()
-        if now >= self.known_until:
-            self.usual = resource.getrlimit(resource.RLIMIT_DATA)
+        if now >= self.measured_until:
+            self.outer_limit = resource.getrlimit(resource.RLIMIT_DATA)
             self.data_bytes = int(os.pread(self.statm, 200, 0).split()[_DATA]) * _PAGE_BYTES
-            self.known_until = now + KNOWN_S
-        soft, hard = self.usual
-        most = self.data_bytes + room_bytes
-        if soft == resource.RLIM_INFINITY or most < soft:
-            resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+            self.measured_until = now + MEASURED_S
+        soft, hard = self.outer_limit
+        max_bytes = self.data_bytes + extra_bytes
+        if soft == resource.RLIM_INFINITY or max_bytes < soft:
+            resource.setrlimit(resource.RLIMIT_DATA, (max_bytes, hard))
 
-    def lift(self) -> None:
-        resource.setrlimit(resource.RLIMIT_DATA, self.usual)
+    def lift_limit(self) -> None:
+        resource.setrlimit(resource.RLIMIT_DATA, self.outer_limit)
 
 
 _process = _Process()
 
 
-class Room:
-    """A context in which the process gets at most `room_bytes` more memory; contexts that overlap share it."""
+class MemoryLimit:
+    """A context in which the process gets at most `extra_bytes` more memory; contexts that overlap share it."""
 
-    def __init__(self, room_bytes: int = ROOM_BYTES) -> None:
-        self._room_bytes = room_bytes
+    def __init__(self, extra_bytes: int = EXTRA_BYTES) -> None:
+        self._extra_bytes = extra_bytes
 
     def __enter__(self) -> None:
         with _process.lock:
-            _process.inside += 1
-            if _process.inside == 1:
-                _process.limit(self._room_bytes)
+            _process.open_contexts += 1
+            if _process.open_contexts == 1:
+                _process.set_limit(self._extra_bytes)
 
     def __exit__(self, *_: object) -> None:
         with _process.lock:
-            _process.inside -= 1
-            if not _process.inside:
-                _process.lift()
+            _process.open_contexts -= 1
+            if not _process.open_contexts:
+                _process.lift_limit()
 
 
-def leave_room() -> None:
+def lift_memory_limit() -> None:
     """Lift the limit in a child process that was started while its parent had set it."""
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))

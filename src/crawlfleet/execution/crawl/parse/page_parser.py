@@ -9,20 +9,26 @@ import msgspec
 
 from crawlfleet.execution.crawl.frontier.urls import canonical_url, resolve_links
 from crawlfleet.execution.crawl.parse.extract import flat_selectors
-from crawlfleet.execution.crawl.parse.extract.dom import LexborTree, Tree, XPathTree, title
-from crawlfleet.execution.crawl.parse.extract.extraction_plan import Container, ExtractionPlan, compiled
-from crawlfleet.execution.crawl.parse.extract.field_counts import TYPE_ERRORS, Columns, column
-from crawlfleet.execution.crawl.parse.extract.json_pages import BUDGET, BUDGET_APART, decoded, in_scripts, json_records
-from crawlfleet.execution.crawl.parse.extract.main_text import readable
-from crawlfleet.execution.crawl.parse.extract.metadata import language, metadata
-from crawlfleet.execution.crawl.parse.extract.page_links import PageLinks, page_links
-from crawlfleet.execution.crawl.parse.extract.records import records
-from crawlfleet.execution.crawl.parse.extract.structured import structured
+from crawlfleet.execution.crawl.parse.extract.dom import Dom, LexborDom, XPathDom, page_title
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import Container, ExtractionPlan, compile_plan_source
+from crawlfleet.execution.crawl.parse.extract.field_counts import TYPE_ERRORS, FieldCounts, path_counts
+from crawlfleet.execution.crawl.parse.extract.json_pages import (
+    BUDGET,
+    PROCESS_BUDGET,
+    decode_json,
+    decode_scripts,
+    extract_json_records,
+)
+from crawlfleet.execution.crawl.parse.extract.main_text import extract_main_text
+from crawlfleet.execution.crawl.parse.extract.metadata import page_language, page_metadata
+from crawlfleet.execution.crawl.parse.extract.page_links import PageLinks, extract_page_links
+from crawlfleet.execution.crawl.parse.extract.records import extract_records
+from crawlfleet.execution.crawl.parse.extract.structured import structured_data
 from crawlfleet.scheduling.flows.expressions import BudgetExceeded, EvaluationBudget
 
-PAGE_LINKS_SHOWN = 1_000
-NEXT_MOST = 10
-_LOOK_AT_CHARS = 1_000
+MAX_SHOWN_LINKS = 1_000
+MAX_NEXT_LINKS = 10
+_BEGINNING_CHARS = 1_000
 _BEGINNING = re.compile(
     r"(?:<!--[^>]*-->\s*|<\?xml[^>]*>\s*)*<(?:!doctype\s+html|html|head|body|title)\b", re.IGNORECASE
 )
@@ -38,7 +44,7 @@ class ListMarks(msgspec.Struct, array_like=True, frozen=True):
 NO_MARKS = ListMarks()
 
 
-class PageJob(msgspec.Struct, array_like=True):
+class ParseRequest(msgspec.Struct, array_like=True):
     html: str
     url: str
     plan: bytes
@@ -47,7 +53,7 @@ class PageJob(msgspec.Struct, array_like=True):
     """Container that was recognised on an earlier page."""
     follow: bool
     """Whether the links of the page are needed."""
-    is_apart: bool = False
+    is_isolated: bool = False
     """Whether the page is parsed by a process that may be killed: deep pages and costly selectors are allowed there."""
     content_type: str = ""
     marks: ListMarks = NO_MARKS
@@ -70,113 +76,117 @@ class PageFacts(msgspec.Struct, array_like=True):
     """Records of the explicit form per container."""
     page: dict[str, Any] = {}
     """Parts of the page itself, if they are asked for."""
-    counts: Columns = {}
+    counts: FieldCounts = {}
 
 
-class NeedsApart(Exception):
+class NeedsParserProcess(Exception):
     """Raised when a page is nested too deeply, or holds too much, to be parsed in this process."""
 
 
-def read(job: PageJob) -> PageFacts:
-    plan = compiled(job.plan)
-    if plan.has_json and _is_json(job):
-        return _read_json(job, plan)
-    tree: Tree
+def parse_page(request: ParseRequest) -> PageFacts:
+    plan = compile_plan_source(request.plan)
+    if plan.has_json and _is_json(request):
+        return _parse_json_page(request, plan)
+    dom: Dom
     if plan.by_xpath:
-        tree = XPathTree(job.html)
+        dom = XPathDom(request.html)
     else:
-        tree = LexborTree(job.html)
-        if (plan.descents or job.marks != NO_MARKS) and not job.is_apart and tree.is_deep:
-            raise NeedsApart
-    links, base = PageLinks(), job.url
-    if (job.follow or not plan.is_empty) and _is_markup(job):
-        links = page_links(tree)
-        base = (canonical_url(links.base, job.url) if links.base else None) or job.url
+        dom = LexborDom(request.html)
+        if (plan.descents or request.marks != NO_MARKS) and not request.is_isolated and dom.is_deep:
+            raise NeedsParserProcess
+    links, base = PageLinks(), request.url
+    if (request.follow or not plan.is_empty) and _is_markup(request):
+        links = extract_page_links(dom)
+        base = (canonical_url(links.base, request.url) if links.base else None) or request.url
     facts = PageFacts(base=base)
     if plan.page or plan.is_only_page:
-        facts.title = title(tree)
-    if job.follow:
+        facts.title = page_title(dom)
+    if request.follow:
         facts.links = links
-        _read_marks(tree, job.marks, facts)
+        _apply_list_marks(dom, request.marks, facts)
     if plan.flat.selectors:
-        _read_flat(tree, plan, job.container, facts)
+        _extract_flat(dom, plan, request.container, facts)
     for container in plan.containers:
         if container.expression is None:
-            facts.data[container.name] = records(tree, container, base, facts.counts)
+            facts.data[container.name] = extract_records(dom, container, base, facts.counts)
         else:
-            facts.data[container.name] = _json(in_scripts(tree, container), container, base, facts, job.is_apart)
+            facts.data[container.name] = _extract_json(
+                decode_scripts(dom, container), container, base, facts, request.is_isolated
+            )
     if plan.page:
-        facts.page = _page(tree, plan.page, links, job, base)
+        facts.page = _extract_page_parts(dom, plan.page, links, request, base)
     return facts
 
 
-def _is_markup(job: PageJob) -> bool:
+def _is_markup(request: ParseRequest) -> bool:
     """Return whether the text is parsed for links.
 
     Plain text has links only if it begins as a page does: the source of a manual has links in its examples.
     """
-    if not job.content_type or job.content_type.endswith(("html", "xml")):
+    if not request.content_type or request.content_type.endswith(("html", "xml")):
         return True
-    return _BEGINNING.match(job.html[:_LOOK_AT_CHARS].lstrip("\ufeff \t\r\n")) is not None
+    return _BEGINNING.match(request.html[:_BEGINNING_CHARS].lstrip("\ufeff \t\r\n")) is not None
 
 
-def _read_marks(tree: Tree, marks: ListMarks, facts: PageFacts) -> None:
+def _apply_list_marks(dom: Dom, marks: ListMarks, facts: PageFacts) -> None:
     if marks.next:
-        hrefs = (tree.attribute(link, "href") for link in tree.css(marks.next)[:NEXT_MOST])
+        hrefs = (dom.get_attribute(link, "href") for link in dom.select_css(marks.next)[:MAX_NEXT_LINKS])
         facts.next = [href for href in hrefs if href]
     if marks.more:
-        facts.goes_on = tree.first(marks.more) is not None
+        facts.goes_on = dom.select_first(marks.more) is not None
 
 
-def _read_flat(tree: Tree, plan: ExtractionPlan, container: str | None, facts: PageFacts) -> None:
-    found = flat_selectors.matches(tree, plan.flat)
-    facts.container = container or flat_selectors.container(tree, found)
+def _extract_flat(dom: Dom, plan: ExtractionPlan, container: str | None, facts: PageFacts) -> None:
+    matches = flat_selectors.match_selectors(dom, plan.flat)
+    facts.container = container or flat_selectors.find_container(dom, matches)
     if facts.container is not None:
-        facts.records = flat_selectors.records(tree, plan.flat, found, facts.container)
+        facts.records = flat_selectors.build_records(dom, plan.flat, matches, facts.container)
     else:
-        facts.lists = flat_selectors.lists(tree, found)
-    flat_selectors.count(facts.counts, found, facts.container, facts.records)
+        facts.lists = flat_selectors.build_lists(dom, matches)
+    flat_selectors.count_matches(facts.counts, matches, facts.container, facts.records)
 
 
-def _read_json(job: PageJob, plan: ExtractionPlan) -> PageFacts:
-    facts = PageFacts(base=job.url)
-    document = decoded(job.html)
+def _parse_json_page(request: ParseRequest, plan: ExtractionPlan) -> PageFacts:
+    facts = PageFacts(base=request.url)
+    document = decode_json(request.html)
     for container in plan.containers:
         if container.expression is not None and container.script is None and document is not None:
-            facts.data[container.name] = _json([document], container, job.url, facts, job.is_apart)
+            facts.data[container.name] = _extract_json([document], container, request.url, facts, request.is_isolated)
     return facts
 
 
-def _json(
-    documents: list[Any], container: Container, base: str, facts: PageFacts, is_apart: bool
+def _extract_json(
+    documents: list[Any], container: Container, base: str, facts: PageFacts, is_isolated: bool
 ) -> list[dict[str, Any]]:
     try:
-        return json_records(
-            documents, container, base, facts.counts, EvaluationBudget(BUDGET_APART if is_apart else BUDGET)
+        return extract_json_records(
+            documents, container, base, facts.counts, EvaluationBudget(PROCESS_BUDGET if is_isolated else BUDGET)
         )
     except BudgetExceeded as exc:
-        if not is_apart:
-            raise NeedsApart from exc
-        column(facts.counts, container.path)[TYPE_ERRORS] += 1
+        if not is_isolated:
+            raise NeedsParserProcess from exc
+        path_counts(facts.counts, container.path)[TYPE_ERRORS] += 1
         return []
 
 
-def _is_json(job: PageJob) -> bool:
-    if job.content_type:
-        return job.content_type.endswith(("/json", "+json"))
-    return job.html.lstrip()[:1] in ("{", "[")
+def _is_json(request: ParseRequest) -> bool:
+    if request.content_type:
+        return request.content_type.endswith(("/json", "+json"))
+    return request.html.lstrip()[:1] in ("{", "[")
 
 
-def _page(tree: Tree, parts: frozenset[str], links: PageLinks, job: PageJob, base: str) -> dict[str, Any]:
-    page: dict[str, Any] = {"language": language(tree)}
+def _extract_page_parts(
+    dom: Dom, parts: frozenset[str], links: PageLinks, request: ParseRequest, base: str
+) -> dict[str, Any]:
+    page: dict[str, Any] = {"language": page_language(dom)}
     if "text" in parts:
-        page["text"] = readable(tree, job.html, job.url, as_markdown=False)
+        page["text"] = extract_main_text(dom, request.html, request.url, as_markdown=False)
     if "markdown" in parts:
-        page["markdown"] = readable(tree, job.html, job.url, as_markdown=True)
+        page["markdown"] = extract_main_text(dom, request.html, request.url, as_markdown=True)
     if "metadata" in parts:
-        page["metadata"] = metadata(tree, links, base)
+        page["metadata"] = page_metadata(dom, links, base)
     if "structured" in parts:
-        page["structured"] = structured(tree, base)
+        page["structured"] = structured_data(dom, base)
     if "links" in parts:
-        page["links"] = resolve_links(links.hrefs, base)[:PAGE_LINKS_SHOWN]
+        page["links"] = resolve_links(links.hrefs, base)[:MAX_SHOWN_LINKS]
     return page

@@ -11,15 +11,22 @@ from concurrent.futures import ThreadPoolExecutor
 
 from selectolax.lexbor import SelectolaxError
 
-from crawlfleet.execution.crawl.fetch.charset import text_of
+from crawlfleet.execution.crawl.fetch.charset import decode_page
 from crawlfleet.execution.crawl.fetch.responses import Fetched
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import ExtractionPlan
-from crawlfleet.execution.crawl.parse.memory_limit import Room
-from crawlfleet.execution.crawl.parse.page_parser import NO_MARKS, ListMarks, NeedsApart, PageFacts, PageJob, read
-from crawlfleet.execution.crawl.parse.parser_process import Apart
+from crawlfleet.execution.crawl.parse.memory_limit import MemoryLimit
+from crawlfleet.execution.crawl.parse.page_parser import (
+    NO_MARKS,
+    ListMarks,
+    NeedsParserProcess,
+    PageFacts,
+    ParseRequest,
+    parse_page,
+)
+from crawlfleet.execution.crawl.parse.parser_process import ParserProcess
 from crawlfleet.execution.page_failures import PageFailed
 
-HERE_BYTES = 64 << 10
+LOOP_BYTES = 64 << 10
 THREAD_BYTES = 256 << 10
 SLOW_S, WARY_PAGES = 0.2, 100
 """Seconds after which a small page counts as made to be slow, and the number of pages affected by that.
@@ -28,20 +35,22 @@ The next WARY_PAGES pages are parsed in a thread, where they hold up no other wo
 """
 
 
-class PageReader:
-    def __init__(self, plan: ExtractionPlan, apart: Apart | None = None, *, marks: ListMarks = NO_MARKS) -> None:
+class PageParser:
+    def __init__(
+        self, plan: ExtractionPlan, process: ParserProcess | None = None, *, marks: ListMarks = NO_MARKS
+    ) -> None:
         self._plan = plan
         self._marks = marks
-        self._apart = apart or Apart()
+        self._process = process or ParserProcess()
         # The thread pool is separate: slow name resolution fills the loop's shared threads.
         self._thread = ThreadPoolExecutor(1, "page-reader")
-        self._wary = 0
+        self._wary_pages = 0
 
-    async def read(self, fetched: Fetched, *, container: str | None, follow: bool) -> PageFacts:
+    async def parse_page(self, fetched: Fetched, *, container: str | None, follow: bool) -> PageFacts:
         """Parse a page. Raises PageFailed when it cannot be parsed within its limits."""
         size = len(fetched.body)
-        html = text_of(fetched.body, fetched.charset)
-        job = PageJob(
+        html = decode_page(fetched.body, fetched.charset)
+        request = ParseRequest(
             html,
             fetched.url,
             self._plan.source,
@@ -51,32 +60,32 @@ class PageReader:
             marks=self._marks if follow else NO_MARKS,
         )
         if size > THREAD_BYTES or not self._plan.is_plain:
-            return await self._apart.read(job)
+            return await self._process.parse_page(request)
         try:
-            if size <= HERE_BYTES and not self._wary:
-                return self._read_here(job)
-            self._wary = max(0, self._wary - 1)
+            if size <= LOOP_BYTES and not self._wary_pages:
+                return self._parse_in_loop(request)
+            self._wary_pages = max(0, self._wary_pages - 1)
             # Parsing lets other threads run: a larger page in a thread does not hold up the loop.
-            return await asyncio.get_running_loop().run_in_executor(self._thread, _read, job)
-        except (NeedsApart, MemoryError, SelectolaxError):
-            return await self._apart.read(job)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, _parse_within_limit, request)
+        except (NeedsParserProcess, MemoryError, SelectolaxError):
+            return await self._process.parse_page(request)
         except Exception as exc:
             # A page that cannot be parsed is a mistake of the parser, and no reason to lose all the others.
             raise PageFailed("internal", f"{fetched.url}: cannot be read ({exc!r:.200})", permanent=True) from exc
 
-    def _read_here(self, job: PageJob) -> PageFacts:
+    def _parse_in_loop(self, request: ParseRequest) -> PageFacts:
         began = time.monotonic()
         try:
-            return _read(job)
+            return _parse_within_limit(request)
         finally:
             if time.monotonic() - began > SLOW_S:
-                self._wary = WARY_PAGES
+                self._wary_pages = WARY_PAGES
 
     async def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
-        await self._apart.close()
+        await self._process.close()
 
 
-def _read(job: PageJob) -> PageFacts:
-    with Room():
-        return read(job)
+def _parse_within_limit(request: ParseRequest) -> PageFacts:
+    with MemoryLimit():
+        return parse_page(request)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from crawlfleet.execution.crawl.parse.extract.dom import tidy
-from crawlfleet.execution.crawl.parse.extract.prices import price_of
+from crawlfleet.execution.crawl.parse.extract.dom import tidy_text
+from crawlfleet.execution.crawl.parse.extract.prices import parse_price
 from crawlfleet.model.product import AMOUNT_CHARS, WORD_CHARS
 
 OFFERS_MOST = 200
@@ -41,7 +41,7 @@ _RANK = ("in_stock", "limited", "in_store_only", "preorder", "backorder")
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class OfferSummary:
     price: str | None = None
     currency: str | None = None
     price_max: str | None = None
@@ -49,51 +49,51 @@ class Offered:
     availability: str | None = None
 
 
-def offered(thing: Mapping[str, Any]) -> Offered:
+def summarise_offers(entity: Mapping[str, Any]) -> OfferSummary:
     """Return the lowest price of all offers, and their best availability."""
     prices: list[tuple[Decimal, str, str | None]] = []
     currency: str | None = None
     stocks: list[str] = []
-    for offer in _offers(thing, _DEPTH):
-        said = currency_of(first_text(offer.get("priceCurrency")))
-        currency = currency or said
+    for offer in _find_offers(entity, _DEPTH):
+        offer_currency = normalise_currency(first_text(offer.get("priceCurrency")))
+        currency = currency or offer_currency
         for name in ("price", "lowPrice", "highPrice"):
-            amount, sign = price_in(offer.get(name))
+            amount, sign = read_price(offer.get(name))
             if amount is not None:
-                prices.append((Decimal(amount), amount, said or sign))
-        if stock := availability_of(first_text(offer.get("availability"))):
+                prices.append((Decimal(amount), amount, offer_currency or sign))
+        if stock := normalise_availability(first_text(offer.get("availability"))):
             stocks.append(stock)
     stock = next((word for word in _RANK if word in stocks), stocks[0] if stocks else None)
     if not prices:
-        return Offered(None, currency, None, stock)
-    low, high = min(prices, key=lambda one: one[0]), max(prices, key=lambda one: one[0])
-    return Offered(low[1], low[2] or currency, high[1] if high[0] > low[0] else None, stock)
+        return OfferSummary(None, currency, None, stock)
+    low, high = min(prices, key=lambda price: price[0]), max(prices, key=lambda price: price[0])
+    return OfferSummary(low[1], low[2] or currency, high[1] if high[0] > low[0] else None, stock)
 
 
-def _offers(thing: Mapping[str, Any], depth: int) -> Iterator[Mapping[str, Any]]:
+def _find_offers(entity: Mapping[str, Any], depth: int) -> Iterator[Mapping[str, Any]]:
     """Yield offers, offers in offers, price specifications, and the offers of variants."""
     if depth == 0:
         return
     for name in ("offers", "priceSpecification", "hasVariant"):
-        inner = thing.get(name)
-        for one in (inner if isinstance(inner, list) else [inner])[:OFFERS_MOST]:
-            if isinstance(one, Mapping):
-                yield one
-                yield from _offers(one, depth - 1)
+        inner = entity.get(name)
+        for offer in (inner if isinstance(inner, list) else [inner])[:OFFERS_MOST]:
+            if isinstance(offer, Mapping):
+                yield offer
+                yield from _find_offers(offer, depth - 1)
 
 
-def price_in(value: Any) -> tuple[str | None, str | None]:
+def read_price(value: Any) -> tuple[str | None, str | None]:
     """Return amount and currency of a number, or of a text written for machines or for people."""
     if isinstance(value, bool) or value is None:
         return None, None
     text = first_text(value)[:_PRICE_CHARS]
     if _AMOUNT.fullmatch(text):
-        return amount_of(text), None
-    found = price_of(text)
-    return (None, None) if found is None else (amount_of(found["amount"]), found["currency"])
+        return normalise_amount(text), None
+    price = parse_price(text)
+    return (None, None) if price is None else (normalise_amount(price["amount"]), price["currency"])
 
 
-def amount_of(text: str) -> str | None:
+def normalise_amount(text: str) -> str | None:
     """Return an amount in one spelling: 1299 and 12.50, so that 12.5 is no other price; None for a negative price."""
     try:
         value = Decimal(text)
@@ -106,11 +106,11 @@ def amount_of(text: str) -> str | None:
     return f"{whole}.{rest.ljust(2, '0')}"[:AMOUNT_CHARS] if rest else whole
 
 
-def currency_of(text: str) -> str | None:
+def normalise_currency(text: str) -> str | None:
     return text.upper() if _CODE.fullmatch(text) else text[:10] or None
 
 
-def availability_of(text: str) -> str | None:
+def normalise_availability(text: str) -> str | None:
     """Return the availability as one word: `https://schema.org/InStock`, `in stock` and `instock` are the same."""
     word = re.sub(r"[\W_]", "", text.rpartition("/")[2].rpartition("#")[2]).lower()
     return _STOCK.get(word, word[:WORD_CHARS]) or None
@@ -120,7 +120,7 @@ def first_text(value: Any, depth: int = _DEPTH) -> str:
     """Return the first text in any value that stands in place of a text; empty for none."""
     match value:
         case str():
-            return tidy(value)
+            return tidy_text(value)
         case bool() | None:
             return ""
         case int():
@@ -128,9 +128,11 @@ def first_text(value: Any, depth: int = _DEPTH) -> str:
         case float():
             return f"{Decimal(repr(value)):f}" if abs(value) < _LARGE else ""
         case list() if depth:
-            return next((text for one in value[:20] if (text := first_text(one, depth - 1))), "")
+            return next((text for inner in value[:20] if (text := first_text(inner, depth - 1))), "")
         case Mapping():
             named = (value.get(name) for name in ("@value", "name", "@id", "url"))
-            return next((text for one in named if isinstance(one, str | int | float) and (text := first_text(one))), "")
+            return next(
+                (text for inner in named if isinstance(inner, str | int | float) and (text := first_text(inner))), ""
+            )
         case _:
             return ""

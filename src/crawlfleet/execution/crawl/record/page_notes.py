@@ -31,7 +31,7 @@ _CHARS = 1_000
 """Limit on characters of a header that is noted."""
 
 
-class Was(NamedTuple):
+class EarlierNote(NamedTuple):
     """The note of a page in the earlier crawl."""
 
     depth: int
@@ -40,14 +40,14 @@ class Was(NamedTuple):
     hash: str
 
 
-class Earlier:
+class EarlierNotes:
     """The page notes of an earlier crawl per URL."""
 
     def __init__(self) -> None:
-        self.pages: dict[str, Was] = {}
+        self.pages: dict[str, EarlierNote] = {}
         self.is_cut = False
 
-    def add(self, records: Iterable[Mapping[str, Any]]) -> None:
+    def add_notes(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Add the notes among items of any kind, except for notes of pages that were gone."""
         for record in records:
             url = record.get(MARK)
@@ -58,42 +58,46 @@ class Earlier:
                 return
             depth = record.get("depth")
             texts = (record.get(name) for name in ("etag", "last_modified", "hash"))
-            known = [text if isinstance(text, str) else "" for text in texts]
-            self.pages[url] = Was(depth if isinstance(depth, int) and depth >= 0 else 0, *known)
+            headers = [text if isinstance(text, str) else "" for text in texts]
+            self.pages[url] = EarlierNote(depth if isinstance(depth, int) and depth >= 0 else 0, *headers)
 
 
-class PageBook:
-    def __init__(self, emit: Emit, earlier: Earlier | None = None, *, keeps_unchanged: bool = False) -> None:
+class PageNotes:
+    def __init__(self, emit: Emit, earlier: EarlierNotes | None = None, *, keeps_unchanged: bool = False) -> None:
         self._emit = emit
         self._earlier = earlier
         self._keeps_unchanged = keeps_unchanged
-        self._left = set() if earlier is None else {url for url, was in earlier.pages.items() if was.hash}
+        self._unseen = set() if earlier is None else {url for url, note in earlier.pages.items() if note.hash}
         """Pages of the earlier crawl of which nothing is known yet."""
-        self._failed: list[Mapping[str, Any]] = []
+        self._failed_notes: list[Mapping[str, Any]] = []
         self.changes: Counter[str] = Counter()
-        self.shown: dict[str, list[str]] = {}
+        self.shown_urls: dict[str, list[str]] = {}
 
-    def known(self) -> list[tuple[str, int]]:
+    def earlier_pages(self) -> list[tuple[str, int]]:
         """Return the pages of the earlier crawl, each with its depth from the start."""
-        return [] if self._earlier is None else [(url, was.depth) for url, was in self._earlier.pages.items()]
+        return [] if self._earlier is None else [(url, note.depth) for url, note in self._earlier.pages.items()]
 
-    def conditions(self, url: str) -> dict[str, str]:
+    def request_conditions(self, url: str) -> dict[str, str]:
         """Return the headers that request the page only if it has changed."""
-        was = None if self._earlier is None or self._keeps_unchanged else self._earlier.pages.get(url)
-        if was is None:
+        earlier = None if self._earlier is None or self._keeps_unchanged else self._earlier.pages.get(url)
+        if earlier is None:
             return {}
-        asked = {"If-None-Match": was.etag, "If-Modified-Since": was.last_modified}
-        return {name: value for name, value in asked.items() if value}
+        headers = {"If-None-Match": earlier.etag, "If-Modified-Since": earlier.last_modified}
+        return {name: value for name, value in headers.items() if value}
 
-    async def read(self, link: Link, fetched: Fetched) -> bool:
+    async def note_page(self, link: Link, fetched: Fetched) -> bool:
         """Note a page that was read, and return whether its items are to be kept."""
-        was = None if self._earlier is None else self._earlier.pages.get(fetched.url)
-        if fetched.status == 304 and was is not None:
-            hashed, etag, modified = was.hash, fetched.etag or was.etag, fetched.last_modified or was.last_modified
+        earlier = None if self._earlier is None else self._earlier.pages.get(fetched.url)
+        if fetched.status == 304 and earlier is not None:
+            hashed, etag, modified = (
+                earlier.hash,
+                fetched.etag or earlier.etag,
+                fetched.last_modified or earlier.last_modified,
+            )
         else:
             hashed = blake2b(fetched.body, digest_size=16).hexdigest()
             etag, modified = fetched.etag[:_CHARS], fetched.last_modified[:_CHARS]
-        is_same = was is not None and was.hash == hashed
+        is_same = earlier is not None and earlier.hash == hashed
         note = {
             "status": fetched.status,
             "depth": link.depth,
@@ -104,18 +108,18 @@ class PageBook:
             "content_type": fetched.content_type,
             "took_ms": round(1000 * fetched.took_s),
         }
-        is_new = was is None or not was.hash
-        await self._note(link, fetched.url, note, UNCHANGED if is_same else NEW if is_new else CHANGED)
+        is_new = earlier is None or not earlier.hash
+        await self._write_change(link, fetched.url, note, UNCHANGED if is_same else NEW if is_new else CHANGED)
         return self._keeps_unchanged or not is_same
 
-    def failed(self, link: Link, failure: PageFailed) -> None:
+    def note_failure(self, link: Link, failure: PageFailed) -> None:
         """Note a failed page; one that answers 404 or 410 is gone, and of any other the content is unknown."""
         if failure.status not in {404, 410}:
-            self._left.discard(link.url)
-            self.put_failed(link, self._failure(link, failure))
+            self._unseen.discard(link.url)
+            self.write_failed_note(link, self._make_failed_note(link, failure))
 
-    def put_failed(self, link: Link, note: Mapping[str, Any]) -> None:
-        self._failed.append(note)
+    def write_failed_note(self, link: Link, note: Mapping[str, Any]) -> None:
+        self._failed_notes.append(note)
 
     async def finish(self, *, is_whole: bool) -> None:
         """Write the notes of failed pages.
@@ -123,31 +127,31 @@ class PageBook:
         If the crawl is whole, note the pages of the earlier crawl that were not found again as gone: there was time to
         find them.
         """
-        for note in self._failed:
-            await self.put(None, note)
+        for note in self._failed_notes:
+            await self.write_note(None, note)
         if is_whole:
-            for url in sorted(self._left):
-                await self._note(None, url, {}, GONE)
+            for url in sorted(self._unseen):
+                await self._write_change(None, url, {}, GONE)
 
     @property
-    def unseen(self) -> int:
-        return len(self._left)
+    def unseen_count(self) -> int:
+        return len(self._unseen)
 
-    def _failure(self, link: Link, failure: PageFailed) -> dict[str, Any]:
-        was = None if self._earlier is None else self._earlier.pages.get(link.url)
-        known = Was(link.depth, "", "", "") if was is None else was
-        return {MARK: link.url, "change": FAILED, "status": failure.status, **known._asdict()}
+    def _make_failed_note(self, link: Link, failure: PageFailed) -> dict[str, Any]:
+        earlier = None if self._earlier is None else self._earlier.pages.get(link.url)
+        last_note = EarlierNote(link.depth, "", "", "") if earlier is None else earlier
+        return {MARK: link.url, "change": FAILED, "status": failure.status, **last_note._asdict()}
 
-    async def put(self, link: Link | None, note: Mapping[str, Any]) -> None:
+    async def write_note(self, link: Link | None, note: Mapping[str, Any]) -> None:
         """Write a note; `link` is the link that led to the page, None for a page that is gone."""
         await self._emit(note)
 
-    async def _note(self, link: Link | None, url: str, note: Mapping[str, Any], change: str) -> None:
-        self._left.discard(url)
-        said = {}
+    async def _write_change(self, link: Link | None, url: str, note: Mapping[str, Any], change: str) -> None:
+        self._unseen.discard(url)
+        change_fields = {}
         if self._earlier is not None:
-            said = {"change": change}
+            change_fields = {"change": change}
             self.changes[change] += 1
-            if change != UNCHANGED and len(urls := self.shown.setdefault(change, [])) < SHOWN:
+            if change != UNCHANGED and len(urls := self.shown_urls.setdefault(change, [])) < SHOWN:
                 urls.append(url)
-        await self.put(link, {MARK: url, **said, **note})
+        await self.write_note(link, {MARK: url, **change_fields, **note})

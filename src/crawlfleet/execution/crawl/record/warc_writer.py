@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from crawlfleet.execution.crawl.fetch.http_client import Answer
-from crawlfleet.wire.warc import Header, header_lines, line, record
-from crawlfleet.wire.warc import digest as digest_of
+from crawlfleet.execution.crawl.fetch.http_client import SiteResponse
+from crawlfleet.wire.warc import Header, header_line, header_lines, write_record
+from crawlfleet.wire.warc import content_digest as digest_of
 
 PAGE_BYTES = 4_000_000
 """Limit on the size of one archived page; a longer one is cut there, and marked as truncated."""
@@ -31,26 +31,26 @@ Emit = Callable[[bytes], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class HttpExchange:
     """One request and its answer."""
 
     url: str
     method: str
-    asked: tuple[Header, ...]
+    request_headers: tuple[Header, ...]
     status: int
     reason: str
-    answered: tuple[Header, ...]
+    response_headers: tuple[Header, ...]
     body: bytes
 
 
-def exchange_of(url: str, answer: Answer, body: bytes) -> Exchange:
-    return Exchange(
+def make_exchange(url: str, response: SiteResponse, body: bytes) -> HttpExchange:
+    return HttpExchange(
         url,
         "GET",
-        tuple(answer.asked.items()),
-        answer.status,
-        answer.reason or "",
-        tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in answer.raw_headers),
+        tuple(response.request_headers.items()),
+        response.status,
+        response.reason or "",
+        tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.raw_headers),
         body,
     )
 
@@ -76,12 +76,12 @@ class Archive:
         self.bytes = 0
         self.left_out = 0
 
-    async def keep(self, exchange: Exchange) -> None:
+    async def write_exchange(self, exchange: HttpExchange) -> None:
         if self._left_bytes <= 0:
             self.left_out += 1
             return
         # Compressing a page of megabytes in the event loop would hold up every other fetch.
-        records = await asyncio.to_thread(self._records, exchange)
+        records = await asyncio.to_thread(self._make_records, exchange)
         self._left_bytes -= len(records)
         self.pages += 1
         self.bytes += len(records)
@@ -90,14 +90,14 @@ class Archive:
     def summary(self) -> dict[str, int]:
         return {"pages": self.pages, "bytes": self.bytes, "pages_left_out": self.left_out}
 
-    def _records(self, exchange: Exchange) -> bytes:
+    def _make_records(self, exchange: HttpExchange) -> bytes:
         body = exchange.body[: self._page_bytes]
         date = self._now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        named = f"<urn:uuid:{uuid4()}>"
+        record_id = f"<urn:uuid:{uuid4()}>"
         digest = digest_of(body)
         head = _response_head(exchange, len(body))
         fields = [
-            ("WARC-Record-ID", named),
+            ("WARC-Record-ID", record_id),
             ("WARC-Date", date),
             ("WARC-Target-URI", exchange.url),
             ("WARC-Payload-Digest", digest),
@@ -105,38 +105,40 @@ class Archive:
         ]
         # A page that was cut may differ from an equal one in the part that is missing.
         is_cut = len(body) < len(exchange.body)
-        known = None if is_cut or not body else self._first.get(digest)
-        if known is not None:
+        first_page = None if is_cut or not body else self._first.get(digest)
+        if first_page is not None:
             fields += [
                 ("WARC-Profile", SAME),
-                ("WARC-Refers-To-Target-URI", known[0]),
-                ("WARC-Refers-To-Date", known[1]),
+                ("WARC-Refers-To-Target-URI", first_page[0]),
+                ("WARC-Refers-To-Date", first_page[1]),
             ]
-            answer = record("revisit", fields, head)
+            response_record = write_record("revisit", fields, head)
         else:
             if not is_cut and len(self._first) < DIGESTS:
                 self._first[digest] = (exchange.url, date)
             if is_cut:
                 fields.append(("WARC-Truncated", "length"))
-            answer = record("response", fields, head + body)
-        asked = [
+            response_record = write_record("response", fields, head + body)
+        request_fields = [
             ("WARC-Record-ID", f"<urn:uuid:{uuid4()}>"),
             ("WARC-Date", date),
             ("WARC-Target-URI", exchange.url),
-            ("WARC-Concurrent-To", named),
+            ("WARC-Concurrent-To", record_id),
             ("Content-Type", "application/http; msgtype=request"),
         ]
-        return answer + record("request", asked, _request_head(exchange))
+        return response_record + write_record("request", request_fields, _request_head(exchange))
 
 
-def _response_head(exchange: Exchange, length: int) -> bytes:
-    fields = [(f"X-Crawler-{name}" if name.lower() in _RENAMED else name, value) for name, value in exchange.answered]
+def _response_head(exchange: HttpExchange, length: int) -> bytes:
+    fields = [
+        (f"X-Crawler-{name}" if name.lower() in _RENAMED else name, value) for name, value in exchange.response_headers
+    ]
     fields.append(("Content-Length", str(length)))
-    return line(f"HTTP/1.1 {exchange.status} {exchange.reason}") + header_lines(fields) + b"\r\n"
+    return header_line(f"HTTP/1.1 {exchange.status} {exchange.reason}") + header_lines(fields) + b"\r\n"
 
 
-def _request_head(exchange: Exchange) -> bytes:
+def _request_head(exchange: HttpExchange) -> bytes:
     _, _, rest = exchange.url.partition("://")
     path = f"/{rest.partition('/')[2]}" if "/" in rest else "/"
-    fields = [(name, value) for name, value in exchange.asked if name.lower() not in _SECRET]
-    return line(f"{exchange.method} {path} HTTP/1.1") + header_lines(fields) + b"\r\n"
+    fields = [(name, value) for name, value in exchange.request_headers if name.lower() not in _SECRET]
+    return header_line(f"{exchange.method} {path} HTTP/1.1") + header_lines(fields) + b"\r\n"

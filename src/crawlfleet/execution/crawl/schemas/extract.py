@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from crawlfleet.execution.crawl.parse.extract.limits import (
-    FIELDS_MOST,
+    MAX_FIELDS,
     NAME,
     PAGE_PARTS,
     PATTERN_CHARS,
@@ -60,7 +60,7 @@ DEFS: dict[str, Any] = {
     "fields": {
         "type": "object",
         "minProperties": 1,
-        "maxProperties": FIELDS_MOST,
+        "maxProperties": MAX_FIELDS,
         "propertyNames": _NAMES,
         "additionalProperties": {"$ref": "#/$defs/field"},
     },

@@ -20,7 +20,7 @@ _PROXIES = {
 _ROTATION = {"enum": ["request", "host", "session"]}
 
 
-def _object(required: str, **properties: Any) -> dict[str, Any]:
+def _object_schema(required: str, **properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": [required], "additionalProperties": False}
 
 
@@ -31,8 +31,8 @@ def fetch_properties() -> dict[str, Any]:
         "proxies": {
             "anyOf": [
                 _PROXIES,
-                _object("urls", urls=_PROXIES, rotation=_ROTATION),
-                _object("pool", pool={"type": "string", "minLength": 1, "maxLength": 100}, rotation=_ROTATION),
+                _object_schema("urls", urls=_PROXIES, rotation=_ROTATION),
+                _object_schema("pool", pool={"type": "string", "minLength": 1, "maxLength": 100}, rotation=_ROTATION),
             ]
         },
         "keep_cookies": {

@@ -12,18 +12,18 @@ CAP = {"type": "integer", "minimum": 1, "maximum": 1_000_000}
 SELECTOR = {"type": "string", "minLength": 1, "maxLength": 500}
 
 
-def _object(**properties: Any) -> dict[str, Any]:
+def _object_schema(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
 def follow_properties(url: dict[str, Any]) -> dict[str, Any]:
     """Return the properties; `url` is the schema of a URL."""
     deeper = {
-        **_object(pattern=PATTERN, depth={"type": "integer", "minimum": 0, "maximum": 1_000}),
+        **_object_schema(pattern=PATTERN, depth={"type": "integer", "minimum": 0, "maximum": 1_000}),
         "required": ["pattern"],
     }
     return {
-        "follow": _object(
+        "follow": _object_schema(
             scope={"enum": ["host", "subdomains", "domain", "any"]},
             hosts={
                 "type": "array",
@@ -54,7 +54,7 @@ def follow_properties(url: dict[str, Any]) -> dict[str, Any]:
                 ]
             },
         ),
-        "normalise": _object(
+        "normalise": _object_schema(
             strip_tracking={"type": "boolean"},
             strip_sessions={"type": "boolean"},
             sort_query={"type": "boolean"},
@@ -72,7 +72,7 @@ def follow_properties(url: dict[str, Any]) -> dict[str, Any]:
         "traps": {
             "anyOf": [
                 {"type": "boolean"},
-                _object(
+                _object_schema(
                     length={"type": "integer", "minimum": 20, "maximum": 4_096},
                     segments={"type": "integer", "minimum": 1, "maximum": 1_000},
                     repeats={"type": "integer", "minimum": 2, "maximum": 1_000},
@@ -87,7 +87,7 @@ def follow_properties(url: dict[str, Any]) -> dict[str, Any]:
         },
         "sitemaps": {"anyOf": [{"type": "boolean"}, {"type": "array", "minItems": 1, "maxItems": 1_000, "items": url}]},
         "pagination": {
-            **_object(
+            **_object_schema(
                 rel_next={"type": "boolean"},
                 selector=SELECTOR,
                 template={**url, "description": "a URL with {page} where the number of the page stands"},

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from crawlfleet.execution.crawl.frontier.frontier import Link
-from crawlfleet.execution.crawl.record.page_notes import GONE, MARK, Earlier, PageBook, Was
+from crawlfleet.execution.crawl.record.page_notes import GONE, MARK, EarlierNote, EarlierNotes, PageNotes
 from crawlfleet.execution.crawl.shared.shared_frontier import SharedFrontier
 
 OWN = "own"
@@ -20,44 +20,44 @@ OWN = "own"
 _ITEMS = msgspec.json.Decoder(dict[str, Any])
 
 
-class ChunkBook(PageBook):
+class SharedPageNotes(PageNotes):
     def __init__(
         self,
         frontier: SharedFrontier,
-        notes_of: Callable[[str], AsyncIterator[bytes]] | None,
-        earlier: Earlier | None = None,
+        load_notes: Callable[[str], AsyncIterator[bytes]] | None,
+        earlier: EarlierNotes | None = None,
         *,
         keeps_unchanged: bool = False,
     ) -> None:
-        super().__init__(_nowhere, earlier, keeps_unchanged=keeps_unchanged)
+        super().__init__(_refuse_note, earlier, keeps_unchanged=keeps_unchanged)
         self._frontier = frontier
-        self._notes_of = notes_of
+        self._load_notes = load_notes
 
-    def known(self) -> list[tuple[str, int]]:
+    def earlier_pages(self) -> list[tuple[str, int]]:
         """Return no pages: links come first, as only then every page is known by its shortest way."""
         return []
 
-    async def put(self, link: Link | None, note: Mapping[str, Any]) -> None:
+    async def write_note(self, link: Link | None, note: Mapping[str, Any]) -> None:
         if link is not None:
-            self._frontier.chunk(link.batch_number).note(note)
+            self._frontier.get_batch(link.batch_number).add_note(note)
 
-    def put_failed(self, link: Link, note: Mapping[str, Any]) -> None:
-        self._frontier.chunk(link.batch_number).note(note)
+    def write_failed_note(self, link: Link, note: Mapping[str, Any]) -> None:
+        self._frontier.get_batch(link.batch_number).add_note(note)
 
-    async def unmet(self) -> list[tuple[str, Was]]:
+    async def find_missing_pages(self) -> list[tuple[str, EarlierNote]]:
         """Return the pages of the earlier crawl of which no member has noted anything."""
-        if self._earlier is None or self._notes_of is None:
+        if self._earlier is None or self._load_notes is None:
             return []
-        left = dict(self._earlier.pages)
-        async for lines in self._notes_of(OWN):
+        missing = dict(self._earlier.pages)
+        async for lines in self._load_notes(OWN):
             for note in _ITEMS.decode_lines(lines):
-                left.pop(note.get(MARK, ""), None)
-        return sorted(left.items())
+                missing.pop(note.get(MARK, ""), None)
+        return sorted(missing.items())
 
 
-def gone(url: str) -> dict[str, Any]:
+def make_gone_note(url: str) -> dict[str, Any]:
     return {MARK: url, "change": GONE}
 
 
-async def _nowhere(_item: Mapping[str, Any]) -> None:
+async def _refuse_note(_item: Mapping[str, Any]) -> None:
     raise AssertionError("notes of a member go with their chunk")

@@ -17,13 +17,13 @@ from crawlfleet.execution.crawl.schemas.follow import follow_properties
 from crawlfleet.execution.sdk import Executor, MasterLink, TaskContext, TaskError
 
 if TYPE_CHECKING:
-    from crawlfleet.execution.crawl.engine.collected_items import Gathered
+    from crawlfleet.execution.crawl.engine.collected_items import CollectedItems
     from crawlfleet.execution.crawl.engine.crawl import Crawl
     from crawlfleet.execution.crawl.engine.plan import CrawlPlan
     from crawlfleet.execution.crawl.fetch.cookies import CookieSession
-    from crawlfleet.execution.crawl.record.page_notes import Earlier, PageBook
+    from crawlfleet.execution.crawl.record.page_notes import EarlierNotes, PageNotes
     from crawlfleet.execution.crawl.shared.shared_frontier import SharedFrontier
-    from crawlfleet.execution.process_state.proxy_pool import ProxyWay
+    from crawlfleet.execution.process_state.proxy_pool import ProxyRotation
 
 URL = {
     "type": "string",
@@ -89,22 +89,22 @@ class WebCrawl(Executor):
         from crawlfleet.execution.crawl.frontier import follow_config
         from crawlfleet.execution.crawl.parse.extract import extraction_plan
 
-        problems = [(problem.path, problem.detail) for problem in extraction_plan.problems_of(parameters)]
-        return problems + follow_config.find_follow_problems(parameters) + header_profiles.problems_of(parameters)
+        problems = [(problem.path, problem.detail) for problem in extraction_plan.find_plan_problems(parameters)]
+        return problems + follow_config.find_follow_problems(parameters) + header_profiles.header_problems(parameters)
 
     async def run(self, context: TaskContext) -> Any:
         # Every process lists the built-in types; only one that crawls needs the engine.
-        from crawlfleet.execution.crawl.engine.collected_items import Gathered
+        from crawlfleet.execution.crawl.engine.collected_items import CollectedItems
         from crawlfleet.execution.crawl.engine.crawl import Crawl
         from crawlfleet.execution.crawl.fetch.address_guard import AddressGuard
         from crawlfleet.execution.crawl.fetch.fetcher import Fetcher
         from crawlfleet.execution.crawl.parse.page_parser import NO_MARKS
-        from crawlfleet.execution.crawl.parse.parser_dispatch import PageReader
+        from crawlfleet.execution.crawl.parse.parser_dispatch import PageParser
         from crawlfleet.execution.crawl.record.warc_writer import Archive
-        from crawlfleet.execution.crawl.shared.shared_crawl_member import AHEAD, Member
+        from crawlfleet.execution.crawl.shared.shared_crawl_member import AHEAD, CrawlMember
         from crawlfleet.execution.crawl.shared.shared_crawl_seeds import MEMBER
-        from crawlfleet.execution.crawl.shared.shared_frontier import ChunkItems, SharedFrontier
-        from crawlfleet.execution.crawl.shared.shared_page_notes import ChunkBook
+        from crawlfleet.execution.crawl.shared.shared_frontier import BatchItems, SharedFrontier
+        from crawlfleet.execution.crawl.shared.shared_page_notes import SharedPageNotes
 
         began = time.monotonic()
         plan = _build_plan(context)
@@ -114,14 +114,14 @@ class WebCrawl(Executor):
             raise TaskError(f"allowed hosts: {exc}", error="policy", permanent=True) from exc
         proxies = select_proxies(context)
         archive = Archive(context.record) if "archive" in context.parameters else None
-        pagination = plan.following.pagination
+        pagination = plan.follow_config.pagination
         frontier = None
-        collected = Gathered(context.item, plan.extraction)
+        collected = CollectedItems(context.item, plan.extraction)
         if context.parameters.get(MEMBER, False):
             frontier = SharedFrontier()
-            collected = ChunkItems(frontier, plan.extraction)
+            collected = BatchItems(frontier, plan.extraction)
         book = await _open_page_notes(context, frontier)
-        reader = PageReader(plan.extraction, marks=pagination.marks if pagination is not None else NO_MARKS)
+        reader = PageParser(plan.extraction, marks=pagination.marks if pagination is not None else NO_MARKS)
         try:
             async with (
                 open_kept_cookies(context) as cookies,
@@ -133,7 +133,7 @@ class WebCrawl(Executor):
                     meter=context.meter,
                     headers=plan.headers,
                     proxies=proxies,
-                    keep=None if archive is None else archive.keep,
+                    record_page=None if archive is None else archive.write_exchange,
                     cookies=cookies,
                 ) as fetcher,
             ):
@@ -141,22 +141,22 @@ class WebCrawl(Executor):
                     plan,
                     fetcher=fetcher,
                     reader=reader,
-                    gathered=collected,
+                    collected_items=collected,
                     report=context,
                     gate=context.gate,
                     frontier=frontier,
                     robots=context.robots if plan.is_plain else None,
                     is_own_address=proxies is None,
-                    book=book,
+                    page_notes=book,
                 )
                 if frontier is None:
                     await crawl.run()
                 else:
-                    batch_notes = book if isinstance(book, ChunkBook) else None
+                    batch_notes = book if isinstance(book, SharedPageNotes) else None
                     # WARC records are sent as they come: those between two reports belong to one URL batch only if the
                     # member holds one at a time.
                     ahead = AHEAD if archive is None else 1
-                    await Member(
+                    await CrawlMember(
                         crawl, frontier, _require_master(context), context.item, batch_notes, ahead=ahead
                     ).run()
         finally:
@@ -174,12 +174,12 @@ class WebCrawl(Executor):
 
 
 def _build_plan(context: TaskContext) -> CrawlPlan:
-    from crawlfleet.execution.crawl.engine.plan import plan_of
+    from crawlfleet.execution.crawl.engine.plan import make_crawl_plan
     from crawlfleet.execution.crawl.frontier.patterns import BadRule
     from crawlfleet.execution.crawl.parse.extract.extraction_plan import BadPlan
 
     try:
-        plan = plan_of(context.parameters)
+        plan = make_crawl_plan(context.parameters)
     except (BadPlan, BadRule) as exc:
         raise TaskError(str(exc), error="input", permanent=True) from exc
     for bad in plan.bad_urls[:MAX_SHOWN_URLS]:
@@ -200,31 +200,31 @@ def _require_master(context: TaskContext) -> MasterLink:
     return context.master
 
 
-async def _open_page_notes(context: TaskContext, frontier: SharedFrontier | None) -> PageBook | None:
+async def _open_page_notes(context: TaskContext, frontier: SharedFrontier | None) -> PageNotes | None:
     """Return the page notes, if the parameters ask for them, with those of an earlier crawl if one is named."""
-    from crawlfleet.execution.crawl.record.page_notes import PageBook
-    from crawlfleet.execution.crawl.shared.shared_page_notes import ChunkBook
+    from crawlfleet.execution.crawl.record.page_notes import PageNotes
+    from crawlfleet.execution.crawl.shared.shared_page_notes import SharedPageNotes
 
     if "since" not in context.parameters and not context.parameters.get("keep_pages"):
         return None
     earlier = await _load_earlier_pages(context)
     keeps_unchanged = bool(context.parameters.get("keep_unchanged"))
     if frontier is None:
-        return PageBook(context.item, earlier, keeps_unchanged=keeps_unchanged)
-    return ChunkBook(frontier, context.earlier, earlier, keeps_unchanged=keeps_unchanged)
+        return PageNotes(context.item, earlier, keeps_unchanged=keeps_unchanged)
+    return SharedPageNotes(frontier, context.earlier, earlier, keeps_unchanged=keeps_unchanged)
 
 
-async def _load_earlier_pages(context: TaskContext) -> Earlier | None:
-    from crawlfleet.execution.crawl.record.page_notes import PAGES, Earlier
+async def _load_earlier_pages(context: TaskContext) -> EarlierNotes | None:
+    from crawlfleet.execution.crawl.record.page_notes import PAGES, EarlierNotes
 
     since = context.parameters.get("since")
     if since is None:
         return None
     if context.earlier is None:
         raise TaskError("since: there is no master to ask for it", error="input", permanent=True)
-    earlier = Earlier()
+    earlier = EarlierNotes()
     async for lines in context.earlier(since):
-        earlier.add(_ITEMS.decode_lines(lines))
+        earlier.add_notes(_ITEMS.decode_lines(lines))
     if not earlier.pages:
         message = f"since: {since} noted no pages: was it a web_crawl with keep_pages, or since another?"
         raise TaskError(message, error="input", permanent=True)
@@ -233,16 +233,16 @@ async def _load_earlier_pages(context: TaskContext) -> Earlier | None:
     return earlier
 
 
-def _change_metrics(context: TaskContext, book: PageBook | None) -> dict[str, Any]:
+def _change_metrics(context: TaskContext, book: PageNotes | None) -> dict[str, Any]:
     if book is None or "since" not in context.parameters or context.parameters.get("spread"):
         return {}
     counts = {name: book.changes[name] for name in ("new", "changed", "unchanged", "gone")}
-    return {"changes": counts | {"not_visited": book.unseen, "urls": book.shown}}
+    return {"changes": counts | {"not_visited": book.unseen_count, "urls": book.shown_urls}}
 
 
-def select_proxies(context: TaskContext) -> ProxyWay | None:
+def select_proxies(context: TaskContext) -> ProxyRotation | None:
     """Return the proxies that the parameters name: a list of the task's own, or one of the node's pools."""
-    from crawlfleet.execution.process_state.proxy_pool import ProxyPool, ProxyWay
+    from crawlfleet.execution.process_state.proxy_pool import ProxyPool, ProxyRotation
 
     settings = context.parameters.get("proxies")
     if settings is None:
@@ -259,7 +259,7 @@ def select_proxies(context: TaskContext) -> ProxyWay | None:
             pool = ProxyPool("the task's proxies", settings["urls"])
         except ValueError as exc:
             raise TaskError(f"proxies: {exc}", error="input", permanent=True) from exc
-    return ProxyWay(pool, settings.get("rotation", "request"), context.log)
+    return ProxyRotation(pool, settings.get("rotation", "request"), context.log)
 
 
 @asynccontextmanager
@@ -283,7 +283,7 @@ def start_failure(plan: CrawlPlan, crawl: Crawl) -> TaskError:
     failures = sorted(crawl.start_failures, key=lambda failure: failure.permanent)
     if not failures:
         why = f"no start URL was reached within {plan.max_seconds:g} s"
-        start_wait = crawl.start_waits
+        start_wait = crawl.pending_start_failure
         return (
             TaskError(why, error="timeout")
             if start_wait is None
@@ -293,9 +293,9 @@ def start_failure(plan: CrawlPlan, crawl: Crawl) -> TaskError:
     return TaskError(f"{failures[0]}{others}", error=failures[0].error, permanent=failures[0].permanent)
 
 
-def _build_result(plan: CrawlPlan, crawl: Crawl, collected: Gathered, took_s: float) -> dict[str, Any]:
-    from crawlfleet.execution.crawl.parse.extract.field_counts import never_matched, never_note
-    from crawlfleet.execution.crawl.parse.extract.field_counts import report as fields
+def _build_result(plan: CrawlPlan, crawl: Crawl, collected: CollectedItems, took_s: float) -> dict[str, Any]:
+    from crawlfleet.execution.crawl.parse.extract.field_counts import never_matched, never_matched_note
+    from crawlfleet.execution.crawl.parse.extract.field_counts import report_counts as fields
 
     errors = dict(crawl.errors)
     if plan.bad_urls:
@@ -303,18 +303,18 @@ def _build_result(plan: CrawlPlan, crawl: Crawl, collected: Gathered, took_s: fl
     notes = []
     if plan.is_default_limit:
         notes.append(f"no max_pages was given: the default of {plan.max_pages} applied")
-    if crawl.dropped:
-        notes.append(f"{crawl.dropped} links were left out: too many URLs for one crawl")
+    if crawl.dropped_count:
+        notes.append(f"{crawl.dropped_count} links were left out: too many URLs for one crawl")
     notes += plan.bad_urls[:MAX_SHOWN_URLS]
-    notes += crawl.notes()
+    notes += crawl.collect_notes()
     if collected.is_truncated:
-        notes.append(f"data holds the first records only: all {collected.items} items are in the task's results")
-    if never := never_matched(collected.counts):
-        notes.append(never_note(never, crawl.pages))
+        notes.append(f"data holds the first records only: all {collected.item_count} items are in the task's results")
+    if never := never_matched(collected.field_counts):
+        notes.append(never_matched_note(never, crawl.pages))
     result = {
         "success": True,
         "data": collected.data,
-        "items": collected.items,
+        "items": collected.item_count,
         "data_truncated": collected.is_truncated,
         "metrics": {
             "pages_crawled": crawl.pages,
@@ -323,14 +323,14 @@ def _build_result(plan: CrawlPlan, crawl: Crawl, collected: Gathered, took_s: fl
             "pages_failed": sum(errors.values()),
             "pages_skipped": crawl.skipped,
             "pages_moved": crawl.moved,
-            "pages_not_kept": crawl.unkept,
-            "items": collected.items,
+            "pages_not_kept": crawl.noindex_pages,
+            "items": collected.item_count,
             "errors": errors,
             "failures": dict(crawl.failures),
             "links_left_out": dict(crawl.left_out),
             "max_pages": None if plan.max_pages == NO_LIMIT else plan.max_pages,
             "stopped_by": crawl.stopped_by,
-            **({"fields": fields(collected.counts)} if collected.counts else {}),
+            **({"fields": fields(collected.field_counts)} if collected.field_counts else {}),
         },
         "timestamp": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
     }

@@ -24,7 +24,7 @@ from crawlfleet.execution.executors.protocol import (
 from crawlfleet.execution.sdk import TaskError
 from crawlfleet.model import limits
 from crawlfleet.model.product import Product
-from crawlfleet.wire.products import OUTCOME_PRODUCTS, body_of
+from crawlfleet.wire.products import OUTCOME_PRODUCTS, product_body
 
 SEND_BYTES = 32 << 10
 SEND_S = 0.1
@@ -111,7 +111,7 @@ class OutputStream:
 
     async def product(self, product: Product) -> None:
         """Keep a product for the outcome; when there are too many for one, the earlier ones are sent ahead."""
-        body = encode_json(body_of(product))
+        body = encode_json(product_body(product))
         if len(body) > limits.PRODUCT_BYTES:
             message = f"a product of {len(body)} bytes; at most {limits.PRODUCT_BYTES}"
             raise TaskError(message, error="input", permanent=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from crawlfleet.execution.sdk import ANYTHING, Executor, TaskError, get_declaration
-from crawlfleet.wire.schema_errors import complaint
+from crawlfleet.wire.schema_errors import describe_error
 
 Check = Callable[[Any], None]
 _MESSAGE_CHARS = 500
@@ -31,7 +31,7 @@ def build_check(executor: object) -> Check:
     def check(parameters: Any) -> None:
         if not validator.is_valid(parameters):
             error = next(iter(validator.iter_errors(parameters)))
-            where, detail = complaint(schema, error)
+            where, detail = describe_error(schema, error)
             raise TaskError(f"parameters{where}: {detail}"[:_MESSAGE_CHARS], error="input", permanent=True)
         check_problems(parameters)
 

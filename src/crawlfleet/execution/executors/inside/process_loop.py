@@ -101,7 +101,7 @@ class ProcessLoop:
         if not self._proxy_pools or self._loop.time() - self._proxies_reported_at < PROXY_REPORT_S:
             return
         self._proxies_reported_at = self._loop.time()
-        states = [health for pool in self._proxy_pools.values() for health in pool.health() if health.uses]
+        states = [health for pool in self._proxy_pools.values() for health in pool.report_health() if health.uses]
         if states != self._proxy_states:
             self._proxy_states = states
             self._frames.send(ProxyStates(states))

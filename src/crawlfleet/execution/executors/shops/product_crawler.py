@@ -13,19 +13,19 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from crawlfleet.execution.crawl.engine.collected_items import Gathered
+from crawlfleet.execution.crawl.engine.collected_items import CollectedItems
 from crawlfleet.execution.crawl.engine.crawl import Crawl
-from crawlfleet.execution.crawl.engine.host_outages import Outages, is_answered
-from crawlfleet.execution.crawl.engine.plan import CrawlPlan, plan_of
+from crawlfleet.execution.crawl.engine.host_outages import HostOutages, is_answered
+from crawlfleet.execution.crawl.engine.plan import CrawlPlan, make_crawl_plan
 from crawlfleet.execution.crawl.fetch.address_guard import AddressGuard
 from crawlfleet.execution.crawl.fetch.fetcher import Fetcher
 from crawlfleet.execution.crawl.frontier.patterns import BadRule, Patterns
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import BadPlan
 from crawlfleet.execution.crawl.parse.extract.structured import BROKEN
 from crawlfleet.execution.crawl.parse.page_parser import NO_MARKS, PageFacts
-from crawlfleet.execution.crawl.parse.parser_dispatch import PageReader
-from crawlfleet.execution.crawl.products.product import product_of, shop_of
-from crawlfleet.execution.crawl.products.product_plan import extraction, page_said
+from crawlfleet.execution.crawl.parse.parser_dispatch import PageParser
+from crawlfleet.execution.crawl.products.product import extract_product, shop_name
+from crawlfleet.execution.crawl.products.product_plan import extraction_parameters, make_product_page
 from crawlfleet.execution.executors.builtin.web_crawl import open_kept_cookies, select_proxies
 from crawlfleet.execution.executors.shops.shop_schema import VISIT_NAMES
 from crawlfleet.execution.page_failures import PageFailed
@@ -36,7 +36,7 @@ GONE_STATUSES = frozenset({404, 410})
 """HTTP statuses of a page that does not exist, rather than one that is unavailable now."""
 
 
-class SeenProducts(Gathered):
+class SeenProducts(CollectedItems):
     """The products that a crawl sees, each stored once."""
 
     def __init__(self, context: TaskContext, plan: CrawlPlan, product_pages: Sequence[str] = ()) -> None:
@@ -50,10 +50,10 @@ class SeenProducts(Gathered):
         self.unreadable = 0
         """Number of pages without a product whose structured data cannot be read."""
 
-    async def add(self, url: str, status: int, facts: PageFacts, chunk: int = 0) -> None:
+    async def add_page(self, url: str, status: int, facts: PageFacts, batch_number: int = 0) -> None:
         if self._product_pages and not self._product_pages.matching_indexes(url):
             return
-        product = product_of(page_said(url, facts))
+        product = extract_product(make_product_page(url, facts))
         if product is None:
             self.unreadable += BROKEN in facts.page.get("structured", {})
             return
@@ -62,7 +62,7 @@ class SeenProducts(Gathered):
         self._met.add(key)
         self.last_product = product
         self.shops[product.shop] += 1
-        self.items += 1
+        self.item_count += 1
         await self._context.product(product)
         await self._context.item(product_item(product))
 
@@ -101,7 +101,7 @@ class ProductCrawler:
         self._context = context
         self._visit_parameters = {
             **{name: parameters[name] for name in VISIT_NAMES if name in parameters and name != "selectors"},
-            **extraction(parameters.get("selectors")),
+            **extraction_parameters(parameters.get("selectors")),
         }
         self._proxies = select_proxies(context)
         self._stack = AsyncExitStack()
@@ -112,7 +112,7 @@ class ProductCrawler:
             guard = AddressGuard(self._context.allow_hosts)
         except ValueError as exc:
             raise TaskError(f"allowed hosts: {exc}", error="policy", permanent=True) from exc
-        self._reader = PageReader(plan.extraction)
+        self._reader = PageParser(plan.extraction)
         self._stack.push_async_callback(self._reader.close)
         context = self._context
         cookies = await self._stack.enter_async_context(open_kept_cookies(context))
@@ -128,7 +128,7 @@ class ProductCrawler:
             )
         )
         # Shared by all visits: an outage that one of them detects holds for the others.
-        self._outages = Outages(partial(is_answered, self._fetcher), context.log)
+        self._outages = HostOutages(partial(is_answered, self._fetcher), context.log)
         return self
 
     async def __aexit__(
@@ -138,7 +138,7 @@ class ProductCrawler:
 
     def build_plan(self, parameters: Mapping[str, Any]) -> CrawlPlan:
         try:
-            return plan_of({**parameters, **self._visit_parameters})
+            return make_crawl_plan({**parameters, **self._visit_parameters})
         except (BadPlan, BadRule) as exc:
             raise TaskError(str(exc), error="input", permanent=True) from exc
 
@@ -159,16 +159,16 @@ class ProductCrawler:
 
     async def run_crawl(self, plan: CrawlPlan, seen: SeenProducts) -> Crawl:
         context = self._context
-        pagination = plan.following.pagination
+        pagination = plan.follow_config.pagination
         reader = self._reader
         if pagination is not None and pagination.marks != NO_MARKS:
-            reader = PageReader(plan.extraction, marks=pagination.marks)
+            reader = PageParser(plan.extraction, marks=pagination.marks)
             self._stack.push_async_callback(reader.close)
         crawl = Crawl(
             plan,
             fetcher=self._fetcher,
             reader=reader,
-            gathered=seen,
+            collected_items=seen,
             report=context,
             gate=context.gate,
             robots=context.robots if plan.is_plain else None,
@@ -194,7 +194,7 @@ def product_item(product: Product) -> dict[str, Any]:
 
 
 def gone_product(product_id: str, url: str) -> Product:
-    return Product(shop_of(url), product_id, url, is_gone=True)
+    return Product(shop_name(url), product_id, url, is_gone=True)
 
 
 def _other_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:

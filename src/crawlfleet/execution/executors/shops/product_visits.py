@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from crawlfleet.execution.crawl.engine.crawl import first_of
+from crawlfleet.execution.crawl.engine.crawl import first_exception
 from crawlfleet.execution.executors.shops.product_crawler import ProductCrawler, ProductVisit, gone_product
 from crawlfleet.execution.sdk import MasterLink, TaskContext, TaskError
 from crawlfleet.model.ids import made_at, parse
@@ -133,7 +133,7 @@ async def run_concurrently(visits: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(visit) for visit in visits]
     except BaseExceptionGroup as raised:
-        raise first_of(raised) from None
+        raise first_exception(raised) from None
     return [task.result() for task in tasks]
 
 

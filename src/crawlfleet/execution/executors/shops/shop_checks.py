@@ -20,8 +20,8 @@ def visit_problems(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
     problems = [(field, f"{url!r} is no URL of a page") for field, url in urls if canonical_url(url) is None]
     return (
         problems[:MAX_SHOWN]
-        + product_plan.problems(parameters.get("selectors"))
-        + header_profiles.problems_of(parameters)
+        + product_plan.selector_problems(parameters.get("selectors"))
+        + header_profiles.header_problems(parameters)
     )
 
 

@@ -11,7 +11,7 @@ import msgspec
 from crawlfleet.execution.crawl.engine.crawl import Crawl
 from crawlfleet.execution.crawl.engine.plan import DEFAULT_CONCURRENCY
 from crawlfleet.execution.crawl.frontier.urls import canonical_url
-from crawlfleet.execution.crawl.products.product import shop_of
+from crawlfleet.execution.crawl.products.product import shop_name
 from crawlfleet.execution.executors.builtin.web_crawl import start_failure
 from crawlfleet.execution.executors.shops.product_crawler import ProductCrawler, SeenProducts, product_item
 from crawlfleet.execution.executors.shops.product_visits import (
@@ -26,7 +26,7 @@ from crawlfleet.execution.executors.shops.product_visits import (
 from crawlfleet.execution.executors.shops.shop_schema import CRAWL_NAMES
 from crawlfleet.execution.sdk import TaskContext, TaskError
 from crawlfleet.model.product import SyncCounts
-from crawlfleet.wire.products import ANSWER_PRODUCTS, ReportDown, ReportUp, product_in
+from crawlfleet.wire.products import ANSWER_PRODUCTS, ReportDown, ReportUp, product_from_body
 
 CRAWL_PAGES, CRAWL_DEPTH = 10_000, 20
 SEARCH_PAGES = 50
@@ -57,14 +57,14 @@ async def crawl_shop(context: TaskContext, shopper: ProductCrawler) -> dict[str,
         raise start_failure(plan, crawl)
     # The next step asks for products that were not seen: those that were have to be written by then.
     await context.send_products()
-    shop = seen.shops.most_common(1)[0][0] if seen.shops else shop_of(plan.urls[0])
+    shop = seen.shops.most_common(1)[0][0] if seen.shops else shop_name(plan.urls[0])
     result = {
         "shop": shop,
         "products": seen.products,
-        "complete": crawl.stopped_by is None and not crawl.dropped,
+        "complete": crawl.stopped_by is None and not crawl.dropped_count,
         "metrics": _crawl_metrics(crawl),
     }
-    return result | ({"notes": notes} if (notes := [*seen.notes(), *crawl.notes()][:MAX_NOTES]) else {})
+    return result | ({"notes": notes} if (notes := [*seen.notes(), *crawl.collect_notes()][:MAX_NOTES]) else {})
 
 
 async def search_shop(
@@ -102,7 +102,7 @@ async def check_known_products(
 ) -> dict[str, Any]:
     parameters = context.parameters
     concurrency = parameters.get("concurrency", DEFAULT_CONCURRENCY)
-    shop = shop or shop_of(canonical_url(parameters["url"]) or parameters["url"])
+    shop = shop or shop_name(canonical_url(parameters["url"]) or parameters["url"])
     counts = await revisit_unseen(
         context, shopper, shop, sync_started_at(context), concurrency, parameters.get("delay_s", 0.0)
     )
@@ -114,7 +114,7 @@ async def report_changes(context: TaskContext, steps: Mapping[str, Any]) -> dict
     """Report the shop's products that are new, changed or gone since the sync started."""
     crawled = steps.get("crawl") or {}
     url = context.parameters["url"]
-    shop, since = crawled.get("shop") or shop_of(canonical_url(url) or url), sync_started_at(context)
+    shop, since = crawled.get("shop") or shop_name(canonical_url(url) or url), sync_started_at(context)
     listed: dict[str, list[str]] = {}
     counts = SyncCounts()
     for kind in KINDS:
@@ -126,7 +126,7 @@ async def report_changes(context: TaskContext, steps: Mapping[str, Any]) -> dict
             counts = SyncCounts(*answer.counts)
             for key, body in answer.products:
                 listed[kind] += [body.id] if len(listed[kind]) < MAX_LISTED else []
-                await context.item({"change": kind, **product_item(product_in(body))})
+                await context.item({"change": kind, **product_item(product_from_body(body))})
                 after = key
             if len(answer.products) < ANSWER_PRODUCTS:
                 break

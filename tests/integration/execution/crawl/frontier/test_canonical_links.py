@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from crawlfleet.execution.crawl.frontier.canonical_links import OTHER_NAME
+from crawlfleet.execution.crawl.frontier.canonical_links import OTHER_CANONICAL
 from tests.integration.execution.crawl.shared.spread_kit import Spread
 from tests.unit.execution.crawl.crawl_kit import Answer, Heard, Site, crawl, site
 from tests.unit.store.store_kit import sqlite_kit
@@ -66,7 +66,7 @@ async def test_each_page_is_kept_under_the_name_it_gives_itself() -> None:
     assert Counter(item["url"].removeprefix(served.url) for item in heard.items) == KEPT
     assert result["metrics"]["errors"] == {}
     # Two of /p, /b, /lone, /first and /second.
-    assert result["metrics"]["links_left_out"] == {OTHER_NAME: 6}
+    assert result["metrics"]["links_left_out"] == {OTHER_CANONICAL: 6}
     assert "6 pages were left for those that they name as canonical" in result["notes"]
 
 

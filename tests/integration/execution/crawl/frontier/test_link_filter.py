@@ -67,7 +67,7 @@ async def paths(parameters: dict[str, Any], url: str) -> tuple[list[str], dict[s
 
 async def test_a_sitemap_gives_the_whole_shop(shop: RunningSite) -> None:
     got, result = await paths({"url": shop.url, "sitemaps": True}, shop.url)
-    assert got == sorted(shop.catalogue.paths())
+    assert got == sorted(shop.catalogue.page_paths())
     assert set(Counter(shop.asked_paths()).values()) == {1}
     assert "notes" not in result
     assert result["metrics"]["pages_failed"] == 0
@@ -364,7 +364,7 @@ async def test_an_index_with_a_link_to_every_line_of_a_manual_leads_to_all_its_p
 
 async def test_links_that_one_page_has_too_many_of_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crawlfleet.execution.crawl.frontier.link_filter.PAGE_LINKS", 3)
-    monkeypatch.setattr("crawlfleet.execution.crawl.parse.extract.page_links.LINKS_MOST", 7)
+    monkeypatch.setattr("crawlfleet.execution.crawl.parse.extract.page_links.MAX_LINKS", 7)
     hrefs = ["/a#1", "/a#2", "/b", "/c", "/d", "/e", "/f", "/g", "/h"]
     async with site({"/": links(*hrefs), **{f"/{name}": f"<title>{name}" for name in "abcdefgh"}}) as served:
         got, result = await paths({"url": f"{served.url}/", "depth": 1}, served.url)
@@ -422,7 +422,7 @@ async def test_what_cannot_be_used_is_told_before_any_request(parameters: dict[s
     types = TaskTypes({"web_crawl": WebCrawl.schema}, {"web_crawl": WebCrawl.problems})
     async with site({"/": "x"}) as served:
         asked = {"url": served.url, **parameters}
-        refused = types.refusal("web_crawl", msgspec.json.encode(asked))
+        refused = types.find_refusal("web_crawl", msgspec.json.encode(asked))
         assert refused is not None and refused.field == f"parameters.{field}"
         assert [name for name, _ in find_follow_problems(asked)] == [field]
         with pytest.raises(TaskError) as told:
@@ -449,7 +449,7 @@ async def test_what_cannot_be_used_is_told_before_any_request(parameters: dict[s
 )
 def test_parameters_of_the_wrong_shape_are_refused_by_name(parameters: dict[str, Any], field: str) -> None:
     types = TaskTypes({"web_crawl": WebCrawl.schema})
-    refused = types.refusal("web_crawl", msgspec.json.encode({"url": "http://a.test/", **parameters}))
+    refused = types.find_refusal("web_crawl", msgspec.json.encode({"url": "http://a.test/", **parameters}))
     assert refused is not None
     assert (refused.field or "").startswith(field)
     # Also where another node's schema let it pass.

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from crawlfleet.control.composites.crawl_coordination import Exchange
-from crawlfleet.execution.crawl.shared.shared_crawl_seeds import seeds_of
+from crawlfleet.execution.crawl.shared.shared_crawl_seeds import make_crawl_seeds
 from crawlfleet.execution.crawl.shared.shared_page_notes import OWN
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.sdk import TaskContext
@@ -50,7 +50,7 @@ class Link:
         up = msgspec.json.decode(body, type=CrawlUp)
         run, service = self._run, self._spread.service
         ranges = (first, self._chunks), (archived, self._archived)
-        down = await service.exchange(run.node.id, run.task, run.execution, up, *ranges)
+        down = await service.exchange_batch(run.node.id, run.task, run.execution, up, *ranges)
         return msgspec.json.encode(down)
 
     async def send_request(self, endpoint: str, body: bytes) -> bytes:
@@ -62,7 +62,7 @@ class Spread:
         """`earlier`: the one that is meant, whatever `since` says."""
         self._kit = kit
         self._earlier = earlier
-        self._seeds = seeds_of(parameters, members)
+        self._seeds = make_crawl_seeds(parameters, members)
         self._members = members
         self.service = Exchange(store=kit.store, clock=SystemClock())
         self.uploaded: dict[tuple[int, int], list[dict[str, Any]]] = {}

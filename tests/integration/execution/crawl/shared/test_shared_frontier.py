@@ -139,7 +139,7 @@ async def test_a_page_that_is_reached_with_a_cookie_is_there_once(kit: Kit) -> N
 async def test_a_host_that_lets_nothing_through_is_left_and_the_crawl_ends(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(block_tracker, "ENOUGH", 4)
+    monkeypatch.setattr(block_tracker, "MAX_REFUSALS", 4)
 
     async def refuses(_request: web.Request) -> web.Response:
         raise web.HTTPForbidden

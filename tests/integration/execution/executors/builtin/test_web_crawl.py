@@ -23,6 +23,7 @@ from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.executors.registry import builtin_schemas
 from crawlfleet.execution.sdk import TaskError
 from crawlfleet.model import limits
+from testkit.patience import PATIENCE_S
 from testkit.site import RunningSite, start_shop
 from tests.unit.execution.crawl.crawl_kit import Answer, Heard, crawl, raw_site, site
 
@@ -59,7 +60,7 @@ async def test_the_example_of_the_source_document(shop: RunningSite) -> None:
 async def test_every_reachable_page_once(shop: RunningSite) -> None:
     heard = Heard()
     result = await crawl({"url": shop.url, "depth": 50, "max_pages": 10_000}, heard)
-    expected = sorted(f"{shop.url}{path}" for path in shop.catalogue.paths())
+    expected = sorted(f"{shop.url}{path}" for path in shop.catalogue.page_paths())
     assert sorted(item["_url"] for item in heard.items) == expected
     assert result["metrics"]["pages_crawled"] == len(expected)
     assert result["metrics"]["stopped_by"] is None
@@ -340,8 +341,9 @@ async def test_cancelled_half_way_it_leaves_nothing_open() -> None:
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
-    while shop.open_connections:  # noqa: ASYNC110 - nothing tells when the last of them is gone
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(PATIENCE_S):
+        while shop.open_connections:  # noqa: ASYNC110 - nothing tells when the last of them is gone
+            await asyncio.sleep(0.01)
     asked = len(shop.requests)
     shop.gate.release()
     await asyncio.sleep(0)
@@ -383,7 +385,7 @@ async def test_failures_are_logged_up_to_a_bound(monkeypatch: pytest.MonkeyPatch
 )
 def test_parameters_of_the_wrong_shape_are_refused_by_name(parameters: dict[str, Any], field: str) -> None:
     types = TaskTypes({"web_crawl": WebCrawl.schema})
-    refused = types.refusal("web_crawl", msgspec.json.encode(parameters))
+    refused = types.find_refusal("web_crawl", msgspec.json.encode(parameters))
     assert refused is not None
     assert refused.field == field
 
@@ -392,7 +394,7 @@ def test_the_schema_takes_the_example_and_is_advertised() -> None:
     example = {"url": "https://example.com/products", "depth": 2, "selectors": SELECTORS}
     types = TaskTypes(builtin_schemas())
     for parameters in (example, {"urls": ["http://[::1]:80/", "HTTP://user:pw@h/"]}, {"url": "http://中国.test"}):
-        assert types.refusal("web_crawl", msgspec.json.encode(parameters)) is None
+        assert types.find_refusal("web_crawl", msgspec.json.encode(parameters)) is None
 
 
 async def test_an_archive_has_every_page_as_it_came(shop: RunningSite) -> None:

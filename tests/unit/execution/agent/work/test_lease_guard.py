@@ -9,6 +9,7 @@ from crawlfleet.execution.agent.work.deadline_timer import CLOCK_CHECK_S
 from crawlfleet.execution.agent.work.lease_guard import NodeLease
 from crawlfleet.model.execution import End
 from crawlfleet.wire.sync import SyncDown, SyncVerdict
+from testkit.clock import FakeClock
 from tests.unit.execution.agent.agent_kit import (
     LEASE_MS,
     LoopClock,
@@ -129,6 +130,42 @@ async def test_how_a_lease_is_counted() -> None:
     assert lease.left_s == pytest.approx(2), "of a short lease the margin takes no more than a third"
     lease.clear()
     assert lease.left_s <= 0
+
+
+@pytest.mark.parametrize(
+    ("lease_s", "margin_s", "span_s"),
+    [(9.0, 2.0, 7.0), (9.0, 0.0, 9.0), (90.0, 2.0, 88.0), (3.0, 2.0, 2.0), (1.0, 2.0, 2 / 3)],
+)
+def test_a_node_stops_a_margin_before_the_end(lease_s: float, margin_s: float, span_s: float) -> None:
+    """Of a short lease the margin takes no more than a third."""
+    lease = NodeLease(FakeClock(), margin_s)
+    lease.start(lease_s, 100.0)
+    assert lease.stop_at == pytest.approx(100.0 + span_s)
+
+
+@pytest.mark.parametrize(
+    ("now", "is_over"),
+    [
+        (100.0, False),
+        (103.4, False),
+        (103.5, False),
+        (106.9, False),
+        (107.0, True),
+        (108.9, True),
+        (109.0, True),
+        (500.0, True),
+    ],
+)
+def test_what_a_node_may_do_as_its_lease_runs_out(now: float, is_over: bool) -> None:
+    clock = FakeClock()
+    clock.advance(now)
+    lease = NodeLease(clock)
+    lease.start(9.0, 100.0)
+    assert lease.is_over is is_over
+
+
+def test_a_node_that_was_never_answered_holds_no_lease() -> None:
+    assert NodeLease(FakeClock()).is_over
 
 
 @virtual

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from crawlfleet.execution.budget.host_gate import OpenGate, ProcessShare
 from crawlfleet.execution.crawl.engine.crawl_log import EVERY_S, LEAST_VISITS, CrawlLog
-from crawlfleet.execution.crawl.engine.plan import CrawlPlan, plan_of
+from crawlfleet.execution.crawl.engine.plan import CrawlPlan, make_crawl_plan
 from crawlfleet.execution.sdk import TaskContext
 from tests.unit.execution.crawl.crawl_kit import Heard, crawl, site
 
@@ -41,9 +41,9 @@ class Told:
     def __init__(self, share: ProcessShare | None = None, plan: CrawlPlan | None = None) -> None:
         self.heard, self.crawl, self.now, self.gate = Heard(), Counted(), 0.0, Crowded(share)
         context = TaskContext(self.heard, task_id="t", execution_id="e", task_type="web_crawl", parameters={})
-        plan = plan or plan_of({"url": f"http://{HOST}/", "max_pages": 50})
+        plan = plan or make_crawl_plan({"url": f"http://{HOST}/", "max_pages": 50})
         self.log = CrawlLog(
-            plan, context, self.gate, self.crawl, items=lambda: 7, queued=lambda: 30, clock=lambda: self.now
+            plan, context, self.gate, self.crawl, count_items=lambda: 7, count_queued=lambda: 30, clock=lambda: self.now
         )
 
     @property
@@ -53,7 +53,7 @@ class Told:
     def visit(self, times: int = 1) -> None:
         for _ in range(times):
             self.crawl.pages += 1
-            self.log.visited(HOST)
+            self.log.report_visit(HOST)
 
 
 async def test_a_host_that_most_visits_wait_for_is_named_once_with_the_command() -> None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.engine.host_outages import PAUSE_MOST_S, PAUSE_S, Outages
-from crawlfleet.execution.crawl.engine.plan import plan_of
-from crawlfleet.execution.crawl.fetch.connection_failures import of_connection
+from crawlfleet.execution.crawl.engine.host_outages import PAUSE_MOST_S, PAUSE_S, HostOutages
+from crawlfleet.execution.crawl.engine.plan import make_crawl_plan
+from crawlfleet.execution.crawl.fetch.connection_failures import failure_from_exception
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.page_failures import PageFailed
 from testkit.virtual_loop import run, running_loop
@@ -34,8 +34,10 @@ class Asked:
         self.urls: list[str] = []
         self.lines: list[str] = []
         self.wakes = 0
-        self.outages = Outages(self.ask, lambda line, _level: self.lines.append(line), lambda: running_loop().time())
-        self.outages.enter(self._wake)
+        self.outages = HostOutages(
+            self.ask, lambda line, _level: self.lines.append(line), lambda: running_loop().time()
+        )
+        self.outages.add_crawl(self._wake)
 
     def is_up(self) -> bool:
         now = running_loop().time()
@@ -51,7 +53,7 @@ class Asked:
         return self.is_up()
 
     async def excuses(self, patience_s: float = PATIENCE_S) -> bool:
-        return await self.outages.excuses(PAGE, REFUSED, patience_s)
+        return await self.outages.excuses_failure(PAGE, REFUSED, patience_s)
 
     def _wake(self) -> None:
         self.wakes += 1
@@ -60,10 +62,10 @@ class Asked:
 def test_where_the_witness_answers_the_page_is_to_blame() -> None:
     async def main() -> None:
         asked = Asked(takes_s=0.1)
-        asked.outages.answered(OTHER)
+        asked.outages.note_answer(OTHER)
         assert not await asked.excuses()
         assert (asked.urls, running_loop().time()) == ([OTHER], 0.1)
-        assert not asked.lines and not asked.outages.notes() and not asked.outages.away
+        assert not asked.lines and not asked.outages.describe_outages() and not asked.outages.away
 
     run(main())
 
@@ -71,7 +73,7 @@ def test_where_the_witness_answers_the_page_is_to_blame() -> None:
 def test_a_host_that_is_away_is_asked_with_growing_pauses_until_it_answers() -> None:
     async def main() -> None:
         asked = Asked((0, 20))
-        asked.outages.answered(OTHER)
+        asked.outages.note_answer(OTHER)
         assert await asked.excuses()
         assert asked.at == [0, 0.5, 1.5, 3.5, 7.5, 11.5, 15.5, 19.5, 23.5]
         assert asked.wakes == 1 and not asked.outages.away and not asked.outages.is_lost(HOST)
@@ -83,14 +85,14 @@ def test_a_host_that_is_away_is_asked_with_growing_pauses_until_it_answers() -> 
 def test_one_that_stays_away_is_lost_when_patience_ends() -> None:
     async def main() -> None:
         asked = Asked((0, 600))
-        asked.outages.answered(OTHER)
+        asked.outages.note_answer(OTHER)
         assert await asked.excuses()
         assert running_loop().time() == PATIENCE_S
         assert asked.outages.is_lost(HOST) and not asked.outages.is_lost("other.test")
-        failure = asked.outages.failed(OTHER)
+        failure = asked.outages.make_lost_failure(OTHER)
         assert (failure.error, failure.kind) == ("network", "connect")
         assert str(failure) == f"{OTHER}: shop.test did not answer for 60 s"
-        assert asked.outages.notes() == ["shop.test did not answer for 60 s: 1 pages failed by that"]
+        assert asked.outages.describe_outages() == ["shop.test did not answer for 60 s: 1 pages failed by that"]
 
     run(main())
 
@@ -108,7 +110,7 @@ def test_a_host_heard_by_others_is_asked_for_its_robots() -> None:
 def test_others_wait_for_the_first_answer_only() -> None:
     async def main() -> None:
         asked = Asked((0, 20), takes_s=0.1)
-        asked.outages.answered(OTHER)
+        asked.outages.note_answer(OTHER)
         first = asyncio.create_task(asked.excuses())
         await asyncio.sleep(0)
         assert HOST not in asked.outages.away
@@ -125,7 +127,7 @@ def test_others_wait_for_the_first_answer_only() -> None:
 def test_others_are_to_blame_as_well_where_the_witness_answers() -> None:
     async def main() -> None:
         asked = Asked(takes_s=0.1)
-        asked.outages.answered(OTHER)
+        asked.outages.note_answer(OTHER)
         assert await asyncio.gather(*(asked.excuses() for _ in range(5))) == [False] * 5
         assert len(asked.at) == 1
 
@@ -135,7 +137,7 @@ def test_others_are_to_blame_as_well_where_the_witness_answers() -> None:
 def test_time_adds_up_while_no_page_is_read_in_between() -> None:
     async def main() -> None:
         asked = Asked((0, 40), (100, 140), (200, 600))
-        asked.outages.answered(OTHER)
+        asked.outages.note_answer(OTHER)
         await asked.excuses()
         away_s = running_loop().time()
         await asyncio.sleep(100 - away_s)
@@ -149,9 +151,9 @@ def test_time_adds_up_while_no_page_is_read_in_between() -> None:
 def test_a_page_that_is_read_gives_all_the_time_again() -> None:
     async def main() -> None:
         asked = Asked((0, 40), (100, 140))
-        asked.outages.answered(OTHER)
+        asked.outages.note_answer(OTHER)
         await asked.excuses()
-        asked.outages.answered(PAGE)
+        asked.outages.note_answer(PAGE)
         await asyncio.sleep(100 - running_loop().time())
         assert await asked.excuses()
         assert not asked.outages.is_lost(HOST)
@@ -162,24 +164,29 @@ def test_a_page_that_is_read_gives_all_the_time_again() -> None:
 def test_a_wait_that_is_cut_short_holds_nobody_up_and_is_told() -> None:
     async def main() -> None:
         asked = Asked((0, 600))
-        asked.outages.answered(OTHER)
+        asked.outages.note_answer(OTHER)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(10):
                 await asked.excuses()
         assert not asked.outages.away and asked.wakes == 1
-        assert asked.outages.notes() == ["shop.test had not answered for 10 s when the crawl ended"]
+        assert asked.outages.describe_outages() == ["shop.test had not answered for 10 s when the crawl ended"]
 
     run(main())
 
 
-@given(away_s=st.floats(0, 200), patience_s=st.floats(0.1, 100), takes_s=st.floats(0, 10), fails_at=st.floats(0, 50))
+def seconds(least: float, most: float) -> st.SearchStrategy[float]:
+    """Times of whole milliseconds: what is shorter than a tick of the loop's clock has no order."""
+    return st.integers(round(least * 1000), round(most * 1000)).map(lambda milliseconds: milliseconds / 1000)
+
+
+@given(away_s=seconds(0, 200), patience_s=seconds(0.1, 100), takes_s=seconds(0, 10), fails_at=seconds(0, 50))
 @settings(max_examples=30)
 def test_nobody_is_lost_who_came_back_in_time(
     away_s: float, patience_s: float, takes_s: float, fails_at: float
 ) -> None:
     async def main() -> None:
         asked = Asked((0, away_s), takes_s=takes_s)
-        asked.outages.answered(OTHER)
+        asked.outages.note_answer(OTHER)
         await asyncio.sleep(fails_at)
         is_excused = await asked.excuses(patience_s)
         now = running_loop().time()
@@ -195,9 +202,9 @@ def test_nobody_is_lost_who_came_back_in_time(
 
 
 def test_a_connection_that_takes_too_long_is_none() -> None:
-    failure = of_connection(PAGE, aiohttp.ConnectionTimeoutError(), 30.0)
-    assert (failure.error, failure.kind, failure.at) == ("timeout", "connect", PAGE)
-    late = of_connection(PAGE, TimeoutError(), 30.0)
+    failure = failure_from_exception(PAGE, aiohttp.ConnectionTimeoutError(), 30.0)
+    assert (failure.error, failure.kind, failure.failed_url) == ("timeout", "connect", PAGE)
+    late = failure_from_exception(PAGE, TimeoutError(), 30.0)
     assert (late.error, late.kind) == ("timeout", "timeout")
 
 
@@ -207,5 +214,5 @@ def test_the_parameter_is_checked() -> None:
         assert schema.is_valid({"url": PAGE, "wait_for_host_s": wait_s})
     for wait in (-1, 3_601, "60", None):
         assert not schema.is_valid({"url": PAGE, "wait_for_host_s": wait})
-    assert plan_of({"url": PAGE}).wait_for_host_s == 60
-    assert plan_of({"url": PAGE, "wait_for_host_s": 0}).wait_for_host_s == 0
+    assert make_crawl_plan({"url": PAGE}).wait_for_host_s == 60
+    assert make_crawl_plan({"url": PAGE, "wait_for_host_s": 0}).wait_for_host_s == 0

@@ -13,7 +13,13 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.fetch.address_guard import REFUSED, AddressGuard, AddressRefused, allowed, refusal
+from crawlfleet.execution.crawl.fetch.address_guard import (
+    REFUSED,
+    AddressGuard,
+    AddressRefused,
+    parse_allowed_entry,
+    refusal_reason,
+)
 from crawlfleet.execution.crawl.frontier.urls import canonical_url
 from crawlfleet.execution.page_failures import PageFailed
 from tests.unit.execution.crawl.crawl_kit import fetcher, site
@@ -59,22 +65,22 @@ OUTSIDE = ["1.1.1.1", "8.8.8.8", "100.63.255.255", "172.32.0.1", "93.184.216.34"
 
 @pytest.mark.parametrize("address", INSIDE)
 def test_an_inner_address_is_refused(address: str) -> None:
-    assert refusal(ipaddress.ip_address(address)) is not None
+    assert refusal_reason(ipaddress.ip_address(address)) is not None
     with pytest.raises(AddressRefused):
-        AddressGuard().check("some.name", 80, address)
+        AddressGuard().check_address("some.name", 80, address)
 
 
 @pytest.mark.parametrize("address", OUTSIDE)
 def test_an_address_of_the_open_internet_is_not(address: str) -> None:
-    assert refusal(ipaddress.ip_address(address)) is None
-    AddressGuard().check("some.name", 80, address)
+    assert refusal_reason(ipaddress.ip_address(address)) is None
+    AddressGuard().check_address("some.name", 80, address)
 
 
 @given(st.sampled_from([net for net, _ in REFUSED if net.version == 4]), st.integers(min_value=0))
 def test_every_spelling_of_a_refused_v4_address_is_refused(network: ipaddress.IPv4Network, offset: int) -> None:
     inner = ipaddress.IPv4Address(int(network.network_address) + offset % network.num_addresses)
     for text in (f"::ffff:{inner}", f"64:ff9b::{inner}", f"2002:{int(inner) >> 16:x}:{int(inner) & 0xFFFF:x}::1"):
-        assert refusal(ipaddress.ip_address(text)) is not None, text
+        assert refusal_reason(ipaddress.ip_address(text)) is not None, text
 
 
 @pytest.mark.parametrize(
@@ -101,16 +107,16 @@ def test_every_spelling_of_a_refused_v4_address_is_refused(network: ipaddress.IP
 def test_what_an_entry_allows(entry: str, host: str, port: int, address: str, is_allowed: bool) -> None:
     guard = AddressGuard([entry])
     if is_allowed:
-        guard.check(host, port, address)
+        guard.check_address(host, port, address)
     else:
         with pytest.raises(AddressRefused):
-            guard.check(host, port, address)
+            guard.check_address(host, port, address)
 
 
 @pytest.mark.parametrize("entry", ["", "a b", "10.0.0.0/99", "shop.test:x", "shop.test:99999", "http://x/"])
 def test_an_entry_that_is_none_is_named(entry: str) -> None:
     with pytest.raises(ValueError, match="is no host") as told:
-        allowed(entry)
+        parse_allowed_entry(entry)
     assert repr(entry) in str(told.value)
 
 
@@ -119,7 +125,7 @@ def test_a_socket_is_made_only_to_what_was_checked() -> None:
     info = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.1", 80))
     with pytest.raises(AddressRefused):
         guard.open_socket(info)
-    guard.check("shop.test", 80, "10.0.0.1")
+    guard.check_address("shop.test", 80, "10.0.0.1")
     guard.open_socket(info).close()
     with pytest.raises(AddressRefused):
         guard.open_socket((*info[:4], ("10.0.0.1", 81)))

@@ -9,8 +9,8 @@ from multidict import CIMultiDict
 
 from crawlfleet.execution.budget.host_gate import OpenGate
 from crawlfleet.execution.crawl.engine import crawl as crawling
-from crawlfleet.execution.crawl.engine.block_tracker import ENOUGH, KNOWN_WALL, Blocks
-from crawlfleet.execution.crawl.fetch.block_detection import LOOK_AT_BYTES, wall_of
+from crawlfleet.execution.crawl.engine.block_tracker import KNOWN_BLOCK_WEIGHT, MAX_REFUSALS, BlockTracker
+from crawlfleet.execution.crawl.fetch.block_detection import LOOK_AT_BYTES, detect_block_product
 from crawlfleet.execution.crawl.fetch.file_signatures import file_kind
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.page_failures import refused_by_site
@@ -52,7 +52,7 @@ ARTICLE = b"<p>" + b"A long text about many things that people read. " * 60 + b"
     ],
 )
 def test_wall_of(status: int, headers: dict[str, str], body: bytes, whose: str | None) -> None:
-    assert wall_of(status, CIMultiDict(headers), body) == whose
+    assert detect_block_product(status, CIMultiDict(headers), body) == whose
 
 
 @pytest.mark.parametrize(
@@ -105,28 +105,28 @@ WALL = refused_by_site("http://a.test/", 403, 0.0, "Akamai")
 
 def test_blocks_are_told_once_the_crawl_has_something() -> None:
     gate = Gate()
-    blocks = Blocks(gate)
-    blocks.met("http://a.test/1", WALL)
+    blocks = BlockTracker(gate)
+    blocks.note_failure("http://a.test/1", WALL)
     assert gate.told == []
-    blocks.passed("http://b.test/")
+    blocks.note_page_read("http://b.test/")
     assert gate.told == ["a.test"]
-    blocks.met("http://b.test/2", PLAIN)
-    blocks.met("http://b.test/3", refused_by_site("http://b.test/3", 500, 0.0))
+    blocks.note_failure("http://b.test/2", PLAIN)
+    blocks.note_failure("http://b.test/3", refused_by_site("http://b.test/3", 500, 0.0))
     assert gate.told == ["a.test", "b.test"]
 
 
-@pytest.mark.parametrize(("failure", "enough"), [(PLAIN, ENOUGH), (WALL, ENOUGH // KNOWN_WALL)])
+@pytest.mark.parametrize(("failure", "enough"), [(PLAIN, MAX_REFUSALS), (WALL, MAX_REFUSALS // KNOWN_BLOCK_WEIGHT)])
 def test_a_host_that_lets_nothing_through_is_given_up(failure: Exception, enough: int) -> None:
-    blocks = Blocks(Gate())
+    blocks = BlockTracker(Gate())
     for _ in range(enough - 1):
-        blocks.met("http://a.test/", failure)  # type: ignore[arg-type]
-    blocks.passed("http://a.test/good")
+        blocks.note_failure("http://a.test/", failure)  # type: ignore[arg-type]
+    blocks.note_page_read("http://a.test/good")
     for _ in range(enough - 1):
-        blocks.met("http://a.test/", failure)  # type: ignore[arg-type]
+        blocks.note_failure("http://a.test/", failure)  # type: ignore[arg-type]
     assert not blocks.given_up
-    blocks.met("http://a.test/", failure)  # type: ignore[arg-type]
+    blocks.note_failure("http://a.test/", failure)  # type: ignore[arg-type]
     assert blocks.given_up == {"a.test"}
-    assert any("a.test was left" in note for note in blocks.notes())
+    assert any("a.test was left" in note for note in blocks.describe_blocks())
 
 
 class Closing(OpenGate):
@@ -169,12 +169,14 @@ async def test_a_crawl_that_stands_still_for_a_host_says_so(monkeypatch: pytest.
 
 
 def test_each_wait_for_a_host_is_told_once() -> None:
-    blocks = Blocks(OpenGate())
-    assert blocks.waits("a.test", 3_600, 100.0) == "a.test asks to be left alone: the crawl waits for another 3600 s"
-    assert blocks.waits("a.test", 3_590, 110.0) is None
-    assert blocks.waits("b.test", 9, 110.0) is not None
-    assert blocks.waits("a.test", 20, 4_000.0) is not None
-    assert blocks.notes() == [
+    blocks = BlockTracker(OpenGate())
+    assert (
+        blocks.note_wait("a.test", 3_600, 100.0) == "a.test asks to be left alone: the crawl waits for another 3600 s"
+    )
+    assert blocks.note_wait("a.test", 3_590, 110.0) is None
+    assert blocks.note_wait("b.test", 9, 110.0) is not None
+    assert blocks.note_wait("a.test", 20, 4_000.0) is not None
+    assert blocks.describe_blocks() == [
         "a.test asked to be left alone for 3600 s, and was",
         "b.test asked to be left alone for 9 s, and was",
     ]

@@ -13,7 +13,13 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.fetch.body_decoder import BETWEEN_BYTES, MAX_LAYERS, MAX_MEMBERS, STEP_BYTES, Unpacker
+from crawlfleet.execution.crawl.fetch.body_decoder import (
+    BETWEEN_BYTES,
+    MAX_LAYERS,
+    MAX_MEMBERS,
+    STEP_BYTES,
+    BodyDecoder,
+)
 from crawlfleet.execution.page_failures import PageFailed
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
@@ -25,7 +31,7 @@ PACK: dict[str, Callable[[bytes], bytes]] = {
 
 
 def unpacked(encoding: str, data: bytes, step: int = 1_000) -> bytes:
-    unpacker = Unpacker(encoding)
+    unpacker = BodyDecoder(encoding)
     got = b"".join(part for at in range(0, len(data), step) for part in unpacker.feed(data[at : at + step]))
     unpacker.finish()
     return got
@@ -59,7 +65,7 @@ def test_a_bomb_comes_in_small_steps(name: str) -> None:
     tracemalloc.start()
     try:
         size = 0
-        for part in Unpacker(name).feed(bomb):
+        for part in BodyDecoder(name).feed(bomb):
             assert len(part) <= most
             size += len(part)
             if size > 20_000_000:
@@ -73,7 +79,7 @@ def test_a_bomb_that_never_comes_out_is_stopped_between_the_layers() -> None:
     # Ten times as much as may pass, and the inner layer makes nothing of it.
     inner = gzip.compress(b"x") + bytes(BETWEEN_BYTES)
     with pytest.raises(PageFailed, match="too much"):
-        for _ in Unpacker("gzip, gzip").feed(gzip.compress(inner, 1)):
+        for _ in BodyDecoder("gzip, gzip").feed(gzip.compress(inner, 1)):
             pass
 
 
@@ -101,7 +107,7 @@ def test_what_cannot_be_unpacked() -> None:
         assert told.value.error == error
     for encoding in ("compress", "gzip, x-magic", "utf-8"):
         with pytest.raises(PageFailed, match="not asked for"):
-            Unpacker(encoding)
+            BodyDecoder(encoding)
     with pytest.raises(PageFailed, match="packed 4 times"):
-        Unpacker("gzip, gzip, br, gzip")
+        BodyDecoder("gzip, gzip, br, gzip")
     assert unpacked("gzip", gzip.compress(b"x") + b"\0\0padding") == b"x"

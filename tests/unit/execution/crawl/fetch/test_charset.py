@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.fetch.charset import charset, text_of
+from crawlfleet.execution.crawl.fetch.charset import decode_page, resolve_charset
 from testkit.site.nasty.charsets import CASES, Case
 
 CHINESE = "分布式爬虫集群管理系统，商品价格一百元"
@@ -36,19 +36,19 @@ CHINESE = "分布式爬虫集群管理系统，商品价格一百元"
     ],
 )
 def test_text_of(body: bytes, declared: str | None, text: str) -> None:
-    assert text_of(body, declared) == text
+    assert decode_page(body, declared) == text
 
 
 @pytest.mark.parametrize(
     "label", ["zlib", "idna", "unicode_escape", "rot13", "base64", "utf-7", "raw_unicode_escape", "\0"]
 )
 def test_what_is_no_charset_is_not_taken_for_one(label: str) -> None:
-    assert charset(label) is None
+    assert resolve_charset(label) is None
 
 
 @given(st.binary(max_size=300), st.sampled_from([None, "utf-8", "gbk", "zlib", "utf-16", "big5", "x"]))
 def test_text_of_never_fails(body: bytes, declared: str | None) -> None:
-    text_of(body, declared).encode()
+    decode_page(body, declared).encode()
 
 
 UNSAID = {
@@ -67,10 +67,10 @@ UNSAID = {
 @pytest.mark.parametrize("declared", [None, "utf-8", "no-such-charset"])
 def test_a_charset_that_nobody_says_or_says_wrongly(charset: str, declared: str | None) -> None:
     page = f"<html><body class='page'><p>{UNSAID[charset]}</p></body></html>"
-    assert text_of(page.encode(charset), declared) == page
+    assert decode_page(page.encode(charset), declared) == page
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_the_charsets_of_the_nasty_site(case: Case) -> None:
     declared = case.content_type.lower().partition("charset=")[2] or None
-    assert f"<title>{case.text}" in text_of(case.raw, declared)
+    assert f"<title>{case.text}" in decode_page(case.raw, declared)

@@ -66,14 +66,14 @@ class Said:
 
     async def asks(self, within_s: float = 5.0) -> asyncio.Task[None]:
         asking = asyncio.create_task(
-            self.site.ask(b"GET / HTTP/1.1\r\n\r\n", asyncio.get_running_loop().time() + within_s)
+            self.site.send_request(b"GET / HTTP/1.1\r\n\r\n", asyncio.get_running_loop().time() + within_s)
         )
         await asyncio.sleep(0)
         return asking
 
     async def body(self) -> bytes:
         parts = []
-        while part := await self.site.part():
+        while part := await self.site.read_part():
             parts.append(part)
         return b"".join(parts)
 
@@ -90,7 +90,7 @@ async def test_a_page_and_the_next_one_on_the_same_connection() -> None:
     assert await said.page(PAGE) == b"page"
     assert said.site.status == 200
     assert said.site.fields == [(b"Content-Type", b"text/html"), (b"Content-Length", b"4")]
-    said.site.done()
+    said.site.end_exchange()
     assert not said.site.should_close
     assert await said.page(CHUNKED) == b"page"
     assert (b"X-Sum", b"1") not in said.site.fields
@@ -111,14 +111,14 @@ async def test_what_comes_behind_the_end_is_no_part_of_it_and_ends_the_connectio
     for behind in (b"more of it", PAGE, b"\x00\xff"):
         said = Said()
         assert await said.page(PAGE + behind) == b"page"
-        said.site.done()
+        said.site.end_exchange()
         assert said.site.should_close
 
 
 async def test_what_comes_while_nothing_is_asked_ends_the_connection() -> None:
     said = Said()
     await said.page(PAGE)
-    said.site.done()
+    said.site.end_exchange()
     said.site.data_received(PAGE.replace(b"page", b"evil"))
     assert said.line.is_ended
     with pytest.raises(aiohttp.ServerDisconnectedError):
@@ -172,9 +172,9 @@ async def test_what_stands_around_a_body_has_an_end(begin: bytes, more: bytes) -
     for _ in range(100):
         said.site.data_received(more)
     await asking
-    assert await said.site.part() == b"page"
+    assert await said.site.read_part() == b"page"
     with pytest.raises(NotHttp):
-        await said.site.part()
+        await said.site.read_part()
 
 
 async def test_a_site_that_sends_faster_than_it_is_read_is_held_up() -> None:
@@ -188,7 +188,7 @@ async def test_a_site_that_sends_faster_than_it_is_read_is_held_up() -> None:
         said.site.data_received(b"x" * 65_536)
         sent += 65_536
     assert HELD_BYTES <= sent <= HELD_BYTES + 65_536
-    assert len(await said.site.part()) == sent
+    assert len(await said.site.read_part()) == sent
     assert not said.line.is_held_up()
     said.site.data_received(b"x" * (size - sent))
     assert len(await said.body()) == size - sent
@@ -213,9 +213,9 @@ async def test_what_breaks_off_can_be_read_up_to_there_and_no_further(answer: by
     said.site.data_received(answer)
     said.site.connection_lost(exc)
     await asking
-    assert (await said.site.part()).startswith(b"pa")
+    assert (await said.site.read_part()).startswith(b"pa")
     with pytest.raises(aiohttp.ClientPayloadError):
-        await said.site.part()
+        await said.site.read_part()
 
 
 @pytest.mark.parametrize(
@@ -235,10 +235,10 @@ async def test_the_time_is_for_the_whole_answer() -> None:
     asking = await said.asks(within_s=0.05)
     said.site.data_received(PAGE[:-2])
     await asking
-    assert await said.site.part() == b"pa"
+    assert await said.site.read_part() == b"pa"
     with pytest.raises(TimeoutError):
-        await said.site.part()
-    said.site.done()
+        await said.site.read_part()
+    said.site.end_exchange()
     assert said.site.should_close
 
 
@@ -248,7 +248,7 @@ async def test_an_answer_that_nobody_asked_to_switch_protocols_for() -> None:
     said.site.data_received(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n\x00\x00")
     await asking
     assert said.site.status == 101
-    said.site.done()
+    said.site.end_exchange()
     assert said.site.should_close
 
 
@@ -266,7 +266,7 @@ def test_no_bytes_whatsoever_do_more_than_fail(pieces: list[bytes]) -> None:
             await said.body()
         except aiohttp.ClientError:
             pass
-        said.site.done()
+        said.site.end_exchange()
 
     asyncio.run(met())
 
@@ -274,7 +274,7 @@ def test_no_bytes_whatsoever_do_more_than_fail(pieces: list[bytes]) -> None:
 async def test_a_rest_that_comes_too_late_costs_the_next_page_a_connection_and_nothing_else() -> None:
     """Of an answer that is longer than it said, when the rest comes after the next request."""
     from crawlfleet.execution.crawl.fetch.connections import Connector
-    from crawlfleet.execution.crawl.fetch.http_client import HttpClient, Options
+    from crawlfleet.execution.crawl.fetch.http_client import HttpClient, RequestOptions
 
     connections = 0
 
@@ -299,8 +299,8 @@ async def test_a_rest_that_comes_too_late_costs_the_next_page_a_connection_and_n
         client = HttpClient(Connector(limit=0), connect_s=5.0, total_s=5.0)
         try:
             for _ in range(2):
-                answer = await client.get(client.way(url, Options({})), f"{url}/", {}, look)
-                assert await answer.chunk() == b"page"
+                answer = await client.get(client.prepare_origin(url, RequestOptions({})), f"{url}/", {}, look)
+                assert await answer.read_part() == b"page"
                 answer.release()
         finally:
             await client.close()

@@ -77,22 +77,22 @@ def headers_of(bodies: list[CookieBody]) -> list[str]:
 
 async def test_only_what_changed_is_saved() -> None:
     session = CookieSession(is_kept=True)
-    session.receive(f"{URL}?user=7", ["a=1; Path=/", "b=1"])
-    assert [(body.url, body.header) for body in session.unsaved()] == [(URL, "a=1; Path=/"), (URL, "b=1")]
-    saved = session.unsaved()
-    session.receive(URL, ["b=2"])
+    session.add_response_cookies(f"{URL}?user=7", ["a=1; Path=/", "b=1"])
+    assert [(body.url, body.header) for body in session.unsaved_cookies()] == [(URL, "a=1; Path=/"), (URL, "b=1")]
+    saved = session.unsaved_cookies()
+    session.add_response_cookies(URL, ["b=2"])
     session.mark_saved(saved)
-    assert headers_of(session.unsaved()) == ["b=2"]
-    session.mark_saved(session.unsaved())
-    session.receive(URL, ["b=2"])
+    assert headers_of(session.unsaved_cookies()) == ["b=2"]
+    session.mark_saved(session.unsaved_cookies())
+    session.add_response_cookies(URL, ["b=2"])
     assert not session.has_unsaved
-    session.receive(URL, ["broken\x00=1", f"large={'x' * 5_000}", "nameless"])
+    session.add_response_cookies(URL, ["broken\x00=1", f"large={'x' * 5_000}", "nameless"])
     assert not session.has_unsaved
 
 
 async def test_a_session_that_is_not_kept_notes_nothing() -> None:
     session = CookieSession()
-    session.receive(URL, ["a=1; Path=/"])
+    session.add_response_cookies(URL, ["a=1; Path=/"])
     assert session
     assert not session.has_unsaved
 
@@ -100,7 +100,7 @@ async def test_a_session_that_is_not_kept_notes_nothing() -> None:
 async def test_restored_cookies_go_to_their_site_and_end_when_they_would_have() -> None:
     clock = Clock()
     session = CookieSession(is_kept=True, clock=clock)
-    session.restore(
+    session.restore_cookies(
         [
             CookieBody(URL, "a=1; Path=/", 5_000),
             CookieBody(URL, "old=1; Path=/; Max-Age=4", 5_000),
@@ -115,8 +115,8 @@ async def test_restored_cookies_go_to_their_site_and_end_when_they_would_have() 
 
 async def test_what_a_site_set_here_outranks_what_was_kept() -> None:
     session = CookieSession(is_kept=True)
-    session.receive(URL, ["a=new; Path=/"])
-    session.restore([CookieBody(URL, "a=kept; Path=/", 0)])
+    session.add_response_cookies(URL, ["a=new; Path=/"])
+    session.restore_cookies([CookieBody(URL, "a=kept; Path=/", 0)])
     assert session.cookies_for(URL)["a"].value == "new"
 
 
@@ -167,13 +167,13 @@ async def test_an_execution_that_fails_saves_its_cookies_and_one_that_is_cancell
     session = CookieSession(is_kept=True)
     with pytest.raises(ValueError, match="bad page"):
         async with KeptCookies(session, master, ""):
-            session.receive(URL, ["a=1"])
+            session.add_response_cookies(URL, ["a=1"])
             raise ValueError("bad page")
     assert len(master.jar) == 1
 
     async def work() -> None:
         async with KeptCookies(CookieSession(is_kept=True), master, "") as kept:
-            kept._session.receive(URL, ["a=2"])
+            kept._session.add_response_cookies(URL, ["a=2"])
             begun.set()
             await asyncio.Event().wait()
 

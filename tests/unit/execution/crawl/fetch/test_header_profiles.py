@@ -72,18 +72,18 @@ def test_secrets_go_to_the_start_urls_only() -> None:
         user_agent="x", headers={"Cookie": "a=b", "X-Any": "1"}, starts=["https://a.test/x", "http://b.test:81/"]
     )
     for url in ("https://a.test/other", "http://b.test:81/"):
-        assert sets.of(parse_origin(url).origin)["Cookie"] == "a=b"
+        assert sets.headers_for(parse_origin(url).origin)["Cookie"] == "a=b"
     for url in ("http://a.test/", "https://www.a.test/", "http://b.test/"):
-        assert "Cookie" not in sets.of(parse_origin(url).origin)
-        assert sets.of(parse_origin(url).origin)["X-Any"] == "1"
+        assert "Cookie" not in sets.headers_for(parse_origin(url).origin)
+        assert sets.headers_for(parse_origin(url).origin)["X-Any"] == "1"
 
 
 def test_each_host_sees_one_of_several_profiles_and_always_the_same() -> None:
     sets = HeaderSets(user_agent="x", profiles=["chrome", "firefox"], is_named=False)
-    agents = [sets.of(f"http://h{number}.test")["User-Agent"] for number in range(50)]
+    agents = [sets.headers_for(f"http://h{number}.test")["User-Agent"] for number in range(50)]
     assert set(agents) == {PROFILES["chrome"]["User-Agent"], PROFILES["firefox"]["User-Agent"]}
     again = HeaderSets(user_agent="x", profiles=["chrome", "firefox"], is_named=False)
-    assert [again.of(f"http://h{number}.test")["User-Agent"] for number in range(50)] == agents
+    assert [again.headers_for(f"http://h{number}.test")["User-Agent"] for number in range(50)] == agents
 
 
 def test_the_schema_names_all_profiles() -> None:

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from crawlfleet.execution.crawl.fetch.connections import Connector, NotHttp
-from crawlfleet.execution.crawl.fetch.http_client import HttpClient, Options
+from crawlfleet.execution.crawl.fetch.http_client import HttpClient, RequestOptions
 
 PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\npage"
 
@@ -61,11 +61,11 @@ async def look() -> None:
 
 
 async def page(ours: HttpClient, server: Server, path: str, conditions: dict[str, str] | None = None) -> bytes:
-    way = ours.way(server.url, Options({"User-Agent": "test/1"}))
+    way = ours.prepare_origin(server.url, RequestOptions({"User-Agent": "test/1"}))
     answer = await ours.get(way, f"{server.url}{path}", conditions or {}, look)
     try:
         body = b""
-        while chunk := await answer.chunk():
+        while chunk := await answer.read_part():
             body += chunk
         return body
     finally:
@@ -100,7 +100,7 @@ async def test_conditions_and_cookies_go_with_the_requests_they_are_for() -> Non
 @pytest.mark.parametrize("url", ["http://other.test/", "/\r\nX: y", "/a b", "/ä"])
 async def test_only_urls_of_its_origin_and_printable_ones_are_sent(url: str) -> None:
     async with serving(PAGE) as server, client() as ours:
-        way = ours.way(server.url, Options({}))
+        way = ours.prepare_origin(server.url, RequestOptions({}))
         with pytest.raises(aiohttp.InvalidURL):
             await ours.get(way, url if url.startswith("http") else f"{server.url}{url}", {}, look)
     assert server.heard == []
@@ -109,15 +109,15 @@ async def test_only_urls_of_its_origin_and_printable_ones_are_sent(url: str) -> 
 async def test_a_header_with_a_line_break_is_not_sent() -> None:
     async with client() as ours:
         with pytest.raises(ValueError, match="line break"):
-            ours.way("http://a.test", Options({"X-One": "1\r\nX-Two: 2"}))
+            ours.prepare_origin("http://a.test", RequestOptions({"X-One": "1\r\nX-Two: 2"}))
 
 
 async def test_a_body_that_is_not_read_to_its_end_costs_its_connection() -> None:
     cut = b"HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\nbegin"
     async with serving(cut, PAGE) as server, client() as ours:
-        way = ours.way(server.url, Options({}))
+        way = ours.prepare_origin(server.url, RequestOptions({}))
         answer = await ours.get(way, f"{server.url}/1", {}, look)
-        assert await answer.chunk() == b"begin"
+        assert await answer.read_part() == b"begin"
         answer.release()
         assert await page(ours, server, "/2") == b"page"
     assert server.connections == 2
@@ -131,11 +131,11 @@ async def test_a_kept_connection_that_was_closed_is_replaced_once_and_each_reque
         looks += 1
 
     async with serving(PAGE, b"", PAGE, b"", b"") as server, client() as ours:
-        way = ours.way(server.url, Options({}))
+        way = ours.prepare_origin(server.url, RequestOptions({}))
         for path in ("/1", "/2"):
             answer = await ours.get(way, f"{server.url}{path}", {}, count)
-            assert await answer.at_most(2) == b"pa"
-            assert await answer.at_most(64) == b"ge"
+            assert await answer.read_at_most(2) == b"pa"
+            assert await answer.read_at_most(64) == b"ge"
             answer.release()
         assert looks == len(server.heard) == 3
         with pytest.raises(aiohttp.ServerDisconnectedError):

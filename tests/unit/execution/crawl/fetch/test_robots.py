@@ -10,7 +10,7 @@ from aiohttp import web
 from protego import Protego
 
 from crawlfleet.execution.crawl.fetch.robots import Robots
-from crawlfleet.execution.crawl.fetch.robots_tags import in_content, in_headers
+from crawlfleet.execution.crawl.fetch.robots_tags import directives_in_content, directives_in_headers
 from crawlfleet.execution.page_failures import PageFailed
 from crawlfleet.execution.process_state import robots_cache
 from crawlfleet.execution.process_state.robots_cache import FAILED_S, KEPT_S, LEAST_S, RobotsCache
@@ -43,7 +43,7 @@ async def verdict(answer: Answer, path: str = "/private/x", *, agent: str = "cra
     async with site({"/robots.txt": answer}) as served, fetcher() as ours:
         robots = Robots(ours, user_agent=agent, on_delay=lambda *_: None, log=lambda *_: None)
         try:
-            await robots.check(f"{served.url}{path}")
+            await robots.check_allowed(f"{served.url}{path}")
         except PageFailed as exc:
             return f"{exc.error}{' for good' if exc.permanent else ''}"
         return "allowed"
@@ -121,15 +121,15 @@ async def test_it_is_read_once_for_all_executions_of_a_process(clock: Clock) -> 
             )
 
         first, second = robots(), robots()
-        await asyncio.gather(*(one.check(f"{served.url}/{n}") for n in range(5) for one in (first, second)))
+        await asyncio.gather(*(one.check_allowed(f"{served.url}/{n}") for n in range(5) for one in (first, second)))
         assert served.hits == ["/robots.txt"]
         # Whoever comes later is told of the delay all the same, and once.
         assert [delay for _, delay in delays] == [7.0, 7.0]
         clock.now += 999
-        await first.check(f"{served.url}/")
+        await first.check_allowed(f"{served.url}/")
         assert len(served.hits) == 1
         clock.now += 2
-        await first.check(f"{served.url}/")
+        await first.check_allowed(f"{served.url}/")
         assert len(served.hits) == 2
 
 
@@ -148,8 +148,8 @@ async def test_it_is_read_once_for_all_executions_of_a_process(clock: Clock) -> 
 )
 def test_how_long_it_is_kept(clock: Clock, said: str, kept_s: float) -> None:
     cache = RobotsCache(clock)
-    entry = cache.entry("a")
-    cache.keep(entry, None, cache_control=said)
+    entry = cache.get_entry("a")
+    cache.keep_rules(entry, None, cache_control=said)
     clock.now += kept_s - 1
     assert cache.is_good(entry)
     clock.now += 1
@@ -162,13 +162,13 @@ async def test_a_failure_is_forgotten_when_its_host_was_away(clock: Clock) -> No
         robots = Robots(ours, user_agent="x/1", on_delay=lambda *_: None, log=lambda *_: None, cache=RobotsCache(clock))
         answers["/robots.txt"] = says(status=500)
         with pytest.raises(PageFailed):
-            await robots.check(f"{served.url}/")
-        robots.ask_again(f"{served.url}/page")
+            await robots.check_allowed(f"{served.url}/")
+        robots.forget_failure(f"{served.url}/page")
         answers["/robots.txt"] = says(text=RULES)
-        await robots.check(f"{served.url}/")
+        await robots.check_allowed(f"{served.url}/")
         # What could be read is kept.
-        robots.ask_again(f"{served.url}/page")
-        await robots.check(f"{served.url}/")
+        robots.forget_failure(f"{served.url}/page")
+        await robots.check_allowed(f"{served.url}/")
         assert served.hits == ["/robots.txt"] * 2
 
 
@@ -176,7 +176,7 @@ async def test_what_nobody_answered_names_no_sitemaps_and_says_so() -> None:
     async with fetcher() as ours:
         robots = Robots(ours, user_agent="x/1", on_delay=lambda *_: None, log=lambda *_: None)
         with pytest.raises(PageFailed) as told:
-            await robots.sitemaps("http://127.0.0.1:1/")
+            await robots.named_sitemaps("http://127.0.0.1:1/")
     assert told.value.kind == "connect"
 
 
@@ -191,22 +191,22 @@ async def test_a_failure_is_kept_for_a_short_while(clock: Clock) -> None:
         robots = Robots(ours, user_agent="x/1", on_delay=lambda *_: None, log=lambda *_: None, cache=cache)
         for _ in range(3):
             with pytest.raises(PageFailed, match=r"while its robots\.txt cannot be read"):
-                await robots.check(f"{served.url}/")
+                await robots.check_allowed(f"{served.url}/")
         assert len(served.hits) == 1
         status = 200
         clock.now += FAILED_S
-        await robots.check(f"{served.url}/")
+        await robots.check_allowed(f"{served.url}/")
 
 
 def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     cache = RobotsCache()
     for number in range(robots_cache.HOSTS + 50):
-        cache.keep(cache.entry(str(number)), None, size_bytes=10)
+        cache.keep_rules(cache.get_entry(str(number)), None, size_bytes=10)
     assert len(cache) == robots_cache.HOSTS
     monkeypatch.setattr(robots_cache, "TOTAL_BYTES", 1_000)
-    cache.keep(cache.entry("large"), Protego.parse(RULES), size_bytes=500)
+    cache.keep_rules(cache.get_entry("large"), Protego.parse(RULES), size_bytes=500)
     assert len(cache) == 51
-    assert cache.entry("large").rules is not None
+    assert cache.get_entry("large").rules is not None
 
 
 @pytest.mark.parametrize(
@@ -221,11 +221,11 @@ def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_headers_to_robots(headers: list[str], said: set[str]) -> None:
-    assert in_headers(headers, "crawlfleet") == said
+    assert directives_in_headers(headers, "crawlfleet") == said
 
 
 def test_metas_to_robots() -> None:
-    assert in_content(["NoIndex,follow", "none"]) >= {"noindex", "nofollow", "follow"}
+    assert directives_in_content(["NoIndex,follow", "none"]) >= {"noindex", "nofollow", "follow"}
 
 
 LINK = '<a href="/next">x</a>'

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.frontier.canonical_links import OTHER_NAME, CanonicalLinks
+from crawlfleet.execution.crawl.frontier.canonical_links import OTHER_CANONICAL, CanonicalLinks
 from crawlfleet.execution.crawl.frontier.follow_config import compile_follow_config, find_follow_problems
 from crawlfleet.execution.crawl.frontier.frontier import Frontier, Link
 from crawlfleet.execution.crawl.frontier.link_filter import LinkFilter
@@ -61,7 +61,7 @@ async def test_a_page_that_names_another_is_left_for_it() -> None:
     assert await reader.read(url("p")) is None
     # It was looked at before it was believed, once.
     assert reader.looked == [url("p")]
-    assert reader.frontier.left_out == {OTHER_NAME: 2}
+    assert reader.frontier.left_out == {OTHER_CANONICAL: 2}
     assert reader.same.describe_replacements() == ["2 pages were left for those that they name as canonical"]
 
 
@@ -86,7 +86,7 @@ async def test_names_that_cannot_be_right_are_passed_over() -> None:
     reader = Reader(names, deny=["/private/"])
     assert [await reader.read(page) for page in names] == [None] * len(names)
     assert reader.looked == [url("missing")]
-    assert len(reader.frontier) == 0 and OTHER_NAME not in reader.frontier.left_out
+    assert len(reader.frontier) == 0 and OTHER_CANONICAL not in reader.frontier.left_out
 
 
 async def test_a_page_is_kept_that_its_name_redirected_to() -> None:

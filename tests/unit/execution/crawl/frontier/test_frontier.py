@@ -11,7 +11,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.engine.pacing import Pace
+from crawlfleet.execution.crawl.engine.pacing import HostPacing
 from crawlfleet.execution.crawl.fetch.robots import DELAY_MAX_S, ROBOTS_BYTES, Robots
 from crawlfleet.execution.crawl.frontier.frontier import Frontier
 from crawlfleet.execution.page_failures import PageFailed
@@ -143,32 +143,32 @@ def test_it_is_bounded() -> None:
 
 
 async def test_pace_spaces_the_requests_of_a_host() -> None:
-    pace = Pace(concurrency=8, delay_s=0.05)
+    pace = HostPacing(concurrency=8, delay_s=0.05)
     began = time.monotonic()
-    await asyncio.gather(*(pace.turn("a") for _ in range(4)), pace.turn("b"))
+    await asyncio.gather(*(pace.wait_turn("a") for _ in range(4)), pace.wait_turn("b"))
     assert time.monotonic() - began >= 0.15
     pace.slow_down("a", 0.01)
     assert pace._delays["a"] == 0.05, "what the task asks for is the least"
 
 
 async def test_pace_counts_what_is_under_way() -> None:
-    pace = Pace(concurrency=2)
-    pace.begin("a")
+    pace = HostPacing(concurrency=2)
+    pace.begin_page("a")
     assert pace.is_free("a")
-    pace.begin("a")
+    pace.begin_page("a")
     assert not pace.is_free("a")
     assert pace.is_free("b")
-    pace.end("a")
+    pace.end_page("a")
     assert pace.is_free("a")
 
 
 async def test_a_host_on_hold_is_left_alone() -> None:
-    pace = Pace(concurrency=2)
-    pace.hold("a", 0.1)
+    pace = HostPacing(concurrency=2)
+    pace.hold_back("a", 0.1)
     began = time.monotonic()
-    await pace.turn("b")
+    await pace.wait_turn("b")
     assert time.monotonic() - began < 0.1
-    await pace.turn("a")
+    await pace.wait_turn("a")
     assert time.monotonic() - began >= 0.1
 
 
@@ -192,7 +192,7 @@ async def verdicts(answer: Answer, *paths: str, agent: str = "crawlfleet/1") -> 
         got = []
         for path in paths:
             try:
-                await robots.check(f"{served.url}{path}")
+                await robots.check_allowed(f"{served.url}{path}")
                 got.append("")
             except PageFailed as exc:
                 got.append(f"{exc.error}{'!' if exc.permanent else ''}")
@@ -230,7 +230,7 @@ async def test_no_answer_means_not_now() -> None:
     async with raw_site(silence) as served, fetcher() as ours:
         robots = Robots(ours, user_agent="x", on_delay=Told().delay, log=Told().log)
         with pytest.raises(PageFailed) as told:
-            await robots.check(f"{served.url}/")
+            await robots.check_allowed(f"{served.url}/")
     assert (told.value.error, told.value.permanent) == ("network", False)
 
 

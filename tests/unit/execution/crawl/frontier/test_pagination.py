@@ -9,18 +9,18 @@ import pytest
 from crawlfleet.execution.crawl.frontier.normalise import Normaliser
 from crawlfleet.execution.crawl.frontier.pagination import MAX_PAGES, Pagination
 from crawlfleet.execution.crawl.frontier.patterns import BadRule
-from crawlfleet.execution.crawl.parse.extract.extraction_plan import plan_of
-from crawlfleet.execution.crawl.parse.page_parser import NeedsApart, PageJob, read
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import compile_plan
+from crawlfleet.execution.crawl.parse.page_parser import NeedsParserProcess, ParseRequest, parse_page
 
 LIST = "http://shop.test/list"
 
 
 def after(
-    pagination: Pagination, url: str, html: str, selectors: dict[str, str] | None = None, *, is_apart: bool = False
+    pagination: Pagination, url: str, html: str, selectors: dict[str, str] | None = None, *, is_isolated: bool = False
 ) -> list[str]:
-    plan = plan_of({"selectors": selectors} if selectors else {})
-    job = PageJob(html, url, plan.source, None, True, is_apart, marks=pagination.marks)
-    return pagination.next_pages(url, read(job), html.encode())
+    plan = compile_plan({"selectors": selectors} if selectors else {})
+    job = ParseRequest(html, url, plan.source, None, True, is_isolated, marks=pagination.marks)
+    return pagination.next_pages(url, parse_page(job), html.encode())
 
 
 def made(**options: Any) -> Pagination:
@@ -117,6 +117,6 @@ def test_a_selector_on_a_page_nested_deeply_is_for_a_process_apart() -> None:
     html = "<div>" * 200 + '<a rel="next" href="?p=2">'
     assert after(made(rel_next=True), LIST, html) == [f"{LIST}?p=2"], "no selector is asked for"
     pagination = made(selector="div div a")
-    with pytest.raises(NeedsApart):
+    with pytest.raises(NeedsParserProcess):
         after(pagination, LIST, html)
-    assert after(pagination, LIST, html, is_apart=True) == [f"{LIST}?p=2"]
+    assert after(pagination, LIST, html, is_isolated=True) == [f"{LIST}?p=2"]

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.execution.crawl.parse.extract.dom import LexborTree, Tree, XPathTree
-from crawlfleet.execution.crawl.parse.extract.metadata import language, metadata
-from crawlfleet.execution.crawl.parse.extract.page_links import PageLinks, page_links
-from crawlfleet.execution.crawl.parse.extract.structured import structured
+from crawlfleet.execution.crawl.parse.extract.dom import Dom, LexborDom, XPathDom
+from crawlfleet.execution.crawl.parse.extract.metadata import page_language, page_metadata
+from crawlfleet.execution.crawl.parse.extract.page_links import PageLinks, extract_page_links
+from crawlfleet.execution.crawl.parse.extract.structured import structured_data
 from tests.unit.execution.crawl.parse.extract.extract_kit import URL, facts
 
-TREES = pytest.mark.parametrize("parse", [LexborTree, XPathTree])
+TREES = pytest.mark.parametrize("parse", [LexborDom, XPathDom])
 
 HEAD = """<!doctype html><html lang="en-GB"><head><title>The  teapot</title><base href="/shop/">
 <link rel="canonical" href="tea"><link rel="stylesheet" href="x.css"><link rel="Next" href="?page=2">
@@ -34,8 +34,8 @@ THINGS = """<script type="application/ld+json"><!-- {"@graph": [{"@type": "Produ
 
 
 @TREES
-def test_links_in_one_pass(parse: type[Tree]) -> None:
-    got = page_links(parse(HEAD + BODY))  # type: ignore[call-arg]
+def test_links_in_one_pass(parse: type[Dom]) -> None:
+    got = extract_page_links(parse(HEAD + BODY))  # type: ignore[call-arg]
     assert got == PageLinks(
         hrefs=["1", "2", "3"],
         nofollow=frozenset({"2"}),
@@ -50,9 +50,9 @@ def test_links_in_one_pass(parse: type[Tree]) -> None:
 
 
 @TREES
-def test_links_of_other_pages(parse: type[Tree]) -> None:
+def test_links_of_other_pages(parse: type[Dom]) -> None:
     def links(html: str) -> PageLinks:
-        return page_links(parse(html))  # type: ignore[call-arg]
+        return extract_page_links(parse(html))  # type: ignore[call-arg]
 
     assert links("") == PageLinks(hrefs=[])
     assert links('<a rel="next" href="2">').next == "2"
@@ -63,8 +63,8 @@ def test_links_of_other_pages(parse: type[Tree]) -> None:
 
 
 @TREES
-def test_structured_data(parse: type[Tree]) -> None:
-    got = structured(parse(HEAD + THINGS), URL)  # type: ignore[call-arg]
+def test_structured_data(parse: type[Dom]) -> None:
+    got = structured_data(parse(HEAD + THINGS), URL)  # type: ignore[call-arg]
     assert got["json_ld"] == [{"@type": "Product", "name": "Pot"}, {"@type": "Shop", "note": "a\tb"}]
     assert got["microdata"] == [
         {
@@ -87,10 +87,10 @@ def test_structured_data(parse: type[Tree]) -> None:
 
 
 @TREES
-def test_metadata(parse: type[Tree]) -> None:
+def test_metadata(parse: type[Dom]) -> None:
     tree = parse(HEAD + BODY)  # type: ignore[call-arg]
-    assert language(tree) == "en-GB"
-    assert metadata(tree, page_links(tree), "http://shop.test/shop/") == {
+    assert page_language(tree) == "en-GB"
+    assert page_metadata(tree, extract_page_links(tree), "http://shop.test/shop/") == {
         "description": "A fine pot",
         "author": "Ann",
         "published": "2024-05-03T10:00:00+00:00",
@@ -99,8 +99,8 @@ def test_metadata(parse: type[Tree]) -> None:
         "canonical": "http://shop.test/shop/tea",
         "robots": ["nofollow", "noindex"],
     }
-    assert language(parse('<meta property="og:locale" content="de_AT">')) == "de-AT"  # type: ignore[call-arg]
-    assert language(parse("x")) is None  # type: ignore[call-arg]
+    assert page_language(parse('<meta property="og:locale" content="de_AT">')) == "de-AT"  # type: ignore[call-arg]
+    assert page_language(parse("x")) is None  # type: ignore[call-arg]
 
 
 ARTICLE = (
@@ -113,7 +113,7 @@ ARTICLE = (
 
 
 def test_a_page_as_text_and_markdown() -> None:
-    page = facts(ARTICLE, {"page": ["text", "markdown", "links", "metadata", "structured"]}, is_apart=True).page
+    page = facts(ARTICLE, {"page": ["text", "markdown", "links", "metadata", "structured"]}, is_isolated=True).page
     assert "## Water" in page["markdown"]
     assert "- green: 80 degrees" in page["markdown"]
     assert "Water for tea is boiled once" in page["text"]

@@ -13,12 +13,13 @@ import pytest
 from crawlfleet.execution.crawl.fetch.responses import Fetched
 from crawlfleet.execution.crawl.parse import parser_dispatch as reader_module
 from crawlfleet.execution.crawl.parse import parser_process
-from crawlfleet.execution.crawl.parse.extract.extraction_plan import plan_of
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import compile_plan
 from crawlfleet.execution.crawl.parse.extract.page_links import PageLinks
-from crawlfleet.execution.crawl.parse.page_parser import PageFacts, PageJob
-from crawlfleet.execution.crawl.parse.parser_dispatch import HERE_BYTES, THREAD_BYTES, PageReader
-from crawlfleet.execution.crawl.parse.parser_process import Apart
+from crawlfleet.execution.crawl.parse.page_parser import PageFacts, ParseRequest
+from crawlfleet.execution.crawl.parse.parser_dispatch import LOOP_BYTES, THREAD_BYTES, PageParser
+from crawlfleet.execution.crawl.parse.parser_process import ParserProcess
 from crawlfleet.execution.page_failures import PageFailed
+from testkit.patience import PATIENCE_S
 
 CARD = '<div class="product"><h2 class="title">A</h2><a href="/1">x</a></div>'
 SELECTORS = {"product": "div.product", "title": "h2.title"}
@@ -29,9 +30,9 @@ def page(html: str) -> Fetched:
 
 
 async def read(html: str, selectors: dict[str, str], limit_s: int = 10) -> PageFacts:
-    reader = PageReader(plan_of({"selectors": selectors}), Apart(limit_s))
+    reader = PageParser(compile_plan({"selectors": selectors}), ParserProcess(limit_s))
     try:
-        return await reader.read(page(html), container=None, follow=True)
+        return await reader.parse_page(page(html), container=None, follow=True)
     finally:
         await reader.close()
 
@@ -50,7 +51,7 @@ def children() -> list[psutil.Process]:
     return [child for child in psutil.Process().children() if parser_process.__name__ in " ".join(child.cmdline())]
 
 
-@pytest.mark.parametrize("size", [0, HERE_BYTES, THREAD_BYTES])
+@pytest.mark.parametrize("size", [0, LOOP_BYTES, THREAD_BYTES])
 async def test_a_page_reads_the_same_wherever_it_is_read(size: int) -> None:
     got = await read(CARD + "<p>" + "x" * size, SELECTORS)
     assert (got.links, got.base, got.container) == (PageLinks(["/1"]), "http://shop.test/", "product")
@@ -64,12 +65,12 @@ async def test_links_of_pictures_are_no_links_and_no_trouble() -> None:
     assert (await read(html, SELECTORS)).links.hrefs == ["/1"]
 
 
-class Elsewhere(Apart):
+class Elsewhere(ParserProcess):
     """Reads nothing, and knows how often it was asked to."""
 
     asked = 0
 
-    async def read(self, job: PageJob) -> PageFacts:
+    async def parse_page(self, job: ParseRequest) -> PageFacts:
         self.asked += 1
         return PageFacts(title="elsewhere")
 
@@ -81,19 +82,19 @@ def reopened(tags: int, paragraphs: int) -> str:
 
 async def test_a_page_that_becomes_a_giant_is_not_read_here() -> None:
     elsewhere = Elsewhere()
-    reader = PageReader(plan_of({}), elsewhere)
+    reader = PageParser(compile_plan({}), elsewhere)
     forget_peak()
     before = peak_mb()
     html = reopened(2_000, 3_000)
-    assert len(html) < HERE_BYTES / 2
-    for size in (0, HERE_BYTES):
-        facts = await reader.read(page(html + "<!--" + "x" * size), container=None, follow=True)
+    assert len(html) < LOOP_BYTES / 2
+    for size in (0, LOOP_BYTES):
+        facts = await reader.parse_page(page(html + "<!--" + "x" * size), container=None, follow=True)
         assert facts.title == "elsewhere"
     assert elsewhere.asked == 2
     assert peak_mb() - before < 300
     # Nothing of the limit is left.
     assert len(bytearray(600 << 20)) == 600 << 20
-    assert (await reader.read(page("<title>small</title>"), container=None, follow=True)).title == "small"
+    assert (await reader.parse_page(page("<title>small</title>"), container=None, follow=True)).title == "small"
     await reader.close()
 
 
@@ -110,22 +111,22 @@ async def test_after_a_small_page_that_took_long_the_loop_is_not_held_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reader_module, "SLOW_S", 0.02)
-    reader = PageReader(plan_of({}))
+    reader = PageParser(compile_plan({}))
     slow = page(reopened(7_000, 0))
-    assert len(slow.body) < HERE_BYTES
+    assert len(slow.body) < LOOP_BYTES
     for is_held in (True, False):
         began = time.monotonic()
-        work = asyncio.create_task(reader.read(slow, container=None, follow=True))
+        work = asyncio.create_task(reader.parse_page(slow, container=None, follow=True))
         gap = await longest_gap(work)
         assert (gap > (time.monotonic() - began) / 2) is is_held
     await reader.close()
 
 
 async def test_a_mistake_of_ours_is_the_failure_of_one_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stumbles(_job: PageJob) -> PageFacts:
+    def stumbles(_job: ParseRequest) -> PageFacts:
         raise KeyError("href")
 
-    monkeypatch.setattr(reader_module, "read", stumbles)
+    monkeypatch.setattr(reader_module, "parse_page", stumbles)
     with pytest.raises(PageFailed, match=r"shop\.test/: cannot be read \(KeyError") as told:
         await read(CARD, SELECTORS)
     assert (told.value.error, told.value.permanent) == ("internal", True)
@@ -162,26 +163,27 @@ async def test_a_costly_selector_is_stopped(html: str, selector: str) -> None:
 
 
 async def test_after_a_page_that_was_stopped_the_next_is_read() -> None:
-    reader = PageReader(plan_of({"selectors": {"it": "//h2[count(//h2[count(//a) > 1]) > 1]"}}), Apart(1))
+    reader = PageParser(compile_plan({"selectors": {"it": "//h2[count(//h2[count(//a) > 1]) > 1]"}}), ParserProcess(1))
     try:
         with pytest.raises(PageFailed) as told:
-            await reader.read(page(CARD * 3_000), container=None, follow=False)
+            await reader.parse_page(page(CARD * 3_000), container=None, follow=False)
         assert (told.value.error, told.value.permanent) == ("parse", True)
-        assert (await reader.read(page(CARD * 2), container=None, follow=False)).lists == {"it": ["A", "A"]}
+        assert (await reader.parse_page(page(CARD * 2), container=None, follow=False)).lists == {"it": ["A", "A"]}
     finally:
         await reader.close()
     assert children() == []
 
 
 async def test_cancelled_half_way_it_leaves_no_process_and_mixes_no_answers() -> None:
-    apart = Apart()
-    reader = PageReader(plan_of({"selectors": {"it": "//h2[count(//h2[count(//a) > 1]) > 1]"}}), apart)
-    work = asyncio.create_task(reader.read(page(CARD * 3_000), container=None, follow=False))
-    while not children():  # noqa: ASYNC110 - a process has no event to wait for
-        await asyncio.sleep(0.01)
+    apart = ParserProcess()
+    reader = PageParser(compile_plan({"selectors": {"it": "//h2[count(//h2[count(//a) > 1]) > 1]"}}), apart)
+    work = asyncio.create_task(reader.parse_page(page(CARD * 3_000), container=None, follow=False))
+    async with asyncio.timeout(PATIENCE_S):
+        while not children():  # noqa: ASYNC110 - a process has no event to wait for
+            await asyncio.sleep(0.01)
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
     assert children() == []
-    assert (await reader.read(page(CARD * 3), container=None, follow=False)).lists == {"it": ["A", "A", "A"]}
+    assert (await reader.parse_page(page(CARD * 3), container=None, follow=False)).lists == {"it": ["A", "A", "A"]}
     await reader.close()

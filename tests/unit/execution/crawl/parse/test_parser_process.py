@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from crawlfleet.execution.crawl.parse.extract.dom import TEXT_CHARS
-from crawlfleet.execution.crawl.parse.extract.extraction_plan import plan_of
-from crawlfleet.execution.crawl.parse.page_parser import NeedsApart, PageFacts, PageJob, read
-from crawlfleet.execution.crawl.parse.parser_process import Apart
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import compile_plan
+from crawlfleet.execution.crawl.parse.page_parser import NeedsParserProcess, PageFacts, ParseRequest, parse_page
+from crawlfleet.execution.crawl.parse.parser_process import ParserProcess
 from crawlfleet.execution.page_failures import PageFailed
 from tests.unit.execution.crawl.parse.extract.extract_kit import URL
 
@@ -53,9 +53,9 @@ PAGES = {
 @pytest.mark.parametrize("asked", [CSS, XPATH], ids=["css", "xpath"])
 @pytest.mark.parametrize("name", PAGES)
 def test_a_hostile_page_is_read_in_bounded_time(name: str, asked: dict[str, Any]) -> None:
-    source = plan_of(asked).source
+    source = compile_plan(asked).source
     began = time.process_time()
-    facts = read(PageJob(PAGES[name], URL, source, None, True, is_apart=True))
+    facts = parse_page(ParseRequest(PAGES[name], URL, source, None, True, is_isolated=True))
     took_s = time.process_time() - began
     assert took_s < 20
     # As it leaves the process: what is nested too deeply could not be written.
@@ -65,13 +65,13 @@ def test_a_hostile_page_is_read_in_bounded_time(name: str, asked: dict[str, Any]
 
 
 async def test_a_process_apart_gives_up_a_page_and_another_reads_the_next() -> None:
-    apart = Apart(3)
-    source = plan_of(CSS | {"page": ["markdown", "text"]}).source
+    apart = ParserProcess(3)
+    source = compile_plan(CSS | {"page": ["markdown", "text"]}).source
     try:
         # The parser looks through all open elements at every tag: time grows with the square of the depth.
         with pytest.raises(PageFailed, match="could not be read within 3 s"):
-            await apart.read(PageJob("<div>" * 100_000, URL, source, None, True))
-        facts = await apart.read(PageJob("<div><b>xy</b></div>", URL, source, None, True))
+            await apart.parse_page(ParseRequest("<div>" * 100_000, URL, source, None, True))
+        facts = await apart.parse_page(ParseRequest("<div><b>xy</b></div>", URL, source, None, True))
         assert facts.data["things"][0]["name"] == "x"
         assert facts.page["text"] == "xy"
     finally:
@@ -79,6 +79,6 @@ async def test_a_process_apart_gives_up_a_page_and_another_reads_the_next() -> N
 
 
 def test_selectors_that_descend_are_not_matched_here_on_a_deep_page() -> None:
-    source = plan_of({"extract": {"things": {"container": "div p", "fields": {"b": "div b"}}}}).source
-    with pytest.raises(NeedsApart):
-        read(PageJob("<div>" * 5_000, URL, source, None, True))
+    source = compile_plan({"extract": {"things": {"container": "div p", "fields": {"b": "div b"}}}}).source
+    with pytest.raises(NeedsParserProcess):
+        parse_page(ParseRequest("<div>" * 5_000, URL, source, None, True))

@@ -11,13 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.parse.extract.extraction_plan import plan_of
-from crawlfleet.execution.crawl.parse.page_parser import PageJob, read
-from crawlfleet.execution.crawl.products.product import PageSaid, product_of, shop_of
-from crawlfleet.execution.crawl.products.product_offers import amount_of, availability_of, first_text, price_in
-from crawlfleet.execution.crawl.products.product_plan import extraction, page_said, problems
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import compile_plan
+from crawlfleet.execution.crawl.parse.page_parser import ParseRequest, parse_page
+from crawlfleet.execution.crawl.products.product import ProductPage, extract_product, shop_name
+from crawlfleet.execution.crawl.products.product_offers import (
+    first_text,
+    normalise_amount,
+    normalise_availability,
+    read_price,
+)
+from crawlfleet.execution.crawl.products.product_plan import extraction_parameters, make_product_page, selector_problems
 from crawlfleet.model.product import Product, content_hash, key_of
-from crawlfleet.wire.products import body_of, products_in
+from crawlfleet.wire.products import decode_products, product_body
 from testkit.site import product_pages, structured_data
 from testkit.site.versioned_catalogue import VersionedCatalogue
 
@@ -26,8 +31,8 @@ SELECTORS = {"product": "div.product", "title": "h2.title", "price": "span.price
 
 
 def read_product(html: str, selectors: dict[str, Any] | None = None, url: str = URL) -> Product | None:
-    plan = plan_of(extraction(selectors))
-    return product_of(page_said(url, read(PageJob(html, url, plan.source, None, False))))
+    plan = compile_plan(extraction_parameters(selectors))
+    return extract_product(make_product_page(url, parse_page(ParseRequest(html, url, plan.source, None, False))))
 
 
 def ld(*things: Any) -> str:
@@ -74,7 +79,7 @@ def test_a_usual_page() -> None:
 @pytest.mark.parametrize("number", range(1, 61))
 def test_every_markup_of_the_nasty_shop(number: int) -> None:
     catalogue = VersionedCatalogue(60, is_plain=False)
-    product = catalogue.product(number)
+    product = catalogue.get_product(number)
     assert product is not None
     html = product_pages.write_product(product, catalogue, 0)
     found = read_product(html, SELECTORS, f"http://127.0.0.1:8001{product.path}")
@@ -87,7 +92,7 @@ def test_every_markup_of_the_nasty_shop(number: int) -> None:
     shown = Decimal(expected["price"])
     assert Decimal(found.price) == (shown + 10 if product.markup == "stale" else shown)
     if product.markup == "stale":
-        assert found.attributes["conflicts"] == {"price": {"selectors": amount_of(expected["price"])}}
+        assert found.attributes["conflicts"] == {"price": {"selectors": normalise_amount(expected["price"])}}
     elif is_named:
         assert found.currency == expected["currency"]
         assert "conflicts" not in found.attributes
@@ -225,10 +230,10 @@ def test_selectors_say_more_than_texts() -> None:
 
 
 def test_selectors_that_do_not_parse_are_named() -> None:
-    wrong = problems({"product": "div[", "title": "h1", "price": {"selector": "b:has(", "type": "price"}})
+    wrong = selector_problems({"product": "div[", "title": "h1", "price": {"selector": "b:has(", "type": "price"}})
     assert {path for path, _ in wrong} == {"selectors.price", "selectors.product"}
-    assert problems({"product": "div"})[0][0] == "selectors.product"
-    assert problems(None) == problems(SELECTORS) == []
+    assert selector_problems({"product": "div"})[0][0] == "selectors.product"
+    assert selector_problems(None) == selector_problems(SELECTORS) == []
 
 
 def test_hostile_values_stay_small() -> None:
@@ -267,7 +272,7 @@ def test_hostile_values_stay_small() -> None:
     )
     for found in (one, other, graph):
         assert found is not None
-        assert products_in([msgspec.Raw(msgspec.json.encode(body_of(found)))]) == [found]
+        assert decode_products([msgspec.Raw(msgspec.json.encode(product_body(found)))]) == [found]
 
 
 @pytest.mark.parametrize(
@@ -283,11 +288,11 @@ def test_hostile_values_stay_small() -> None:
     ],
 )
 def test_words_for_the_stock(text: str, word: str | None) -> None:
-    assert availability_of(text) == word
+    assert normalise_availability(text) == word
 
 
 def test_amounts_have_one_spelling() -> None:
-    assert [amount_of(text) for text in ("12.5", "12.50", "1299.00", "0.999", "-1", "1e400", "x", "NaN")] == [
+    assert [normalise_amount(text) for text in ("12.5", "12.50", "1299.00", "0.999", "-1", "1e400", "x", "NaN")] == [
         "12.50",
         "12.50",
         "1299",
@@ -297,16 +302,16 @@ def test_amounts_have_one_spelling() -> None:
         None,
         None,
     ]
-    assert price_in(12.0) == ("12", None)
-    assert price_in(True) == (None, None)
+    assert read_price(12.0) == ("12", None)
+    assert read_price(True) == (None, None)
 
 
 @given(st.decimals(min_value=0, max_value=10**9, places=2))
 def test_an_amount_keeps_its_value(value: Decimal) -> None:
-    said = amount_of(str(value))
+    said = normalise_amount(str(value))
     assert said is not None
     assert Decimal(said) == value
-    assert amount_of(said) == said
+    assert normalise_amount(said) == said
 
 
 _JSON = st.recursive(
@@ -329,11 +334,13 @@ _JSON = st.recursive(
 def test_whatever_a_page_says_is_read(said: Any) -> None:
     first_text(said)
     thing = said if isinstance(said, dict) else {"offers": said, "name": said, "image": said, "aggregateRating": said}
-    found = product_of(PageSaid("http://shop.test/p", {"json_ld": [{**thing, "@type": "Product"}], "open_graph": {}}))
+    found = extract_product(
+        ProductPage("http://shop.test/p", {"json_ld": [{**thing, "@type": "Product"}], "open_graph": {}})
+    )
     if found is not None:
         assert found.title
         assert len(content_hash(found)) == 32
-        assert products_in([msgspec.Raw(msgspec.json.encode(body_of(found)))]) == [found]
+        assert decode_products([msgspec.Raw(msgspec.json.encode(product_body(found)))]) == [found]
 
 
 def test_what_makes_a_product_another() -> None:
@@ -344,4 +351,4 @@ def test_what_makes_a_product_another() -> None:
     for other in (one._replace(price="6"), one._replace(attributes={"color": "blue"}), one._replace(title="Pan")):
         assert content_hash(other) != content_hash(one)
     assert key_of("", "shop.test", "1") != key_of("shop.test", "", "1") > 0
-    assert shop_of("https://www.shop.test:8443/x") == "shop.test:8443"
+    assert shop_name("https://www.shop.test:8443/x") == "shop.test:8443"

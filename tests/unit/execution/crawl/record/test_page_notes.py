@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from crawlfleet.execution.crawl.record.page_notes import Earlier
+from crawlfleet.execution.crawl.record.page_notes import EarlierNotes
 from crawlfleet.execution.sdk import TaskError
 from tests.unit.execution.crawl.crawl_kit import Answer, Heard, crawl, site
 
@@ -174,7 +174,7 @@ async def test_an_earlier_task_that_noted_nothing_is_told_so() -> None:
 
 
 def test_notes_that_make_no_sense_are_passed_over() -> None:
-    earlier = Earlier()
+    earlier = EarlierNotes()
     good = {"_page": "http://a/", "depth": "x", "etag": None}
-    earlier.add([{"_page": 7}, {"title": "x"}, good, {"_page": "http://b/", "change": "gone"}])
+    earlier.add_notes([{"_page": 7}, {"title": "x"}, good, {"_page": "http://b/", "change": "gone"}])
     assert earlier.pages == {"http://a/": (0, "", "", "")}

@@ -15,20 +15,26 @@ from warcio.archiveiterator import ArchiveIterator
 from crawlfleet.control.results import warc_validation
 from crawlfleet.control.results.warc_validation import checked_records
 from crawlfleet.errors import InvalidInput
-from crawlfleet.execution.crawl.record.warc_writer import Archive, Exchange
-from crawlfleet.wire.warc import record
+from crawlfleet.execution.crawl.record.warc_writer import Archive, HttpExchange
+from crawlfleet.wire.warc import write_record
 
 PAGE = "https://example.com/a/b?q=1"
 
 
-def exchange(url: str = PAGE, body: bytes = "<p>茶</p>".encode(), **fields: Any) -> Exchange:
+def exchange(url: str = PAGE, body: bytes = "<p>茶</p>".encode(), **fields: Any) -> HttpExchange:
     asked = (("Host", "example.com"), ("User-Agent", "crawlfleet"), ("Authorization", "Basic c2VjcmV0"))
     answered = (("Content-Type", "text/html"), ("Content-Encoding", "gzip"), ("Transfer-Encoding", "chunked"))
-    given: dict[str, Any] = {"method": "GET", "asked": asked, "status": 200, "reason": "OK", "answered": answered}
-    return Exchange(url=url, body=body, **given | fields)
+    given: dict[str, Any] = {
+        "method": "GET",
+        "request_headers": asked,
+        "status": 200,
+        "reason": "OK",
+        "response_headers": answered,
+    }
+    return HttpExchange(url=url, body=body, **given | fields)
 
 
-async def archived_of(*exchanges: Exchange, **bounds: Any) -> tuple[bytes, Archive]:
+async def archived_of(*exchanges: HttpExchange, **bounds: Any) -> tuple[bytes, Archive]:
     kept: list[bytes] = []
 
     async def emit(records: bytes) -> None:
@@ -36,7 +42,7 @@ async def archived_of(*exchanges: Exchange, **bounds: Any) -> tuple[bytes, Archi
 
     archive = Archive(emit, **bounds)
     for one in exchanges:
-        await archive.keep(one)
+        await archive.write_exchange(one)
     return b"".join(kept), archive
 
 
@@ -69,7 +75,9 @@ async def test_the_encoding_of_the_way_is_not_that_of_the_archive() -> None:
 
 
 async def test_what_proves_who_we_are_is_not_archived() -> None:
-    data, _ = await archived_of(exchange(asked=(("Cookie", "s=1"), ("authorization", "x"), ("Accept", "*/*"))))
+    data, _ = await archived_of(
+        exchange(request_headers=(("Cookie", "s=1"), ("authorization", "x"), ("Accept", "*/*")))
+    )
     (_, request) = ArchiveIterator(io.BytesIO(data))
     assert [name for name, _ in request.http_headers.headers] == ["Accept"]
     assert request.http_headers.statusline == "/a/b?q=1 HTTP/1.1"
@@ -121,7 +129,7 @@ async def test_a_crawl_that_is_too_large_goes_on_without_its_archive() -> None:
 
 async def test_headers_cannot_make_lines_of_their_own() -> None:
     evil = (("X", "a\r\nWARC-Type: forged\r\n\r\nbody"), ("Y", "caf\xe9"))
-    data, _ = await archived_of(exchange(answered=evil, reason="fine\r\nEvil: 1"))
+    data, _ = await archived_of(exchange(response_headers=evil, reason="fine\r\nEvil: 1"))
     (response, _) = ArchiveIterator(io.BytesIO(data))
     assert [name for name, _ in response.http_headers.headers] == ["X", "Y", "Content-Length"]
     assert response.http_headers.get_header("Y") == "caf\xe9"
@@ -141,7 +149,7 @@ async def test_what_is_no_record_is_refused(spoil: str) -> None:
         "plain": b"WARC/1.1\r\n",
         "other": zlib.compress(b"WARC/1.1"),
         "tail": good + b"xyz",
-        "empty": good + record("x", [], b"")[:0] + zlib.compress(b"", wbits=31),
+        "empty": good + write_record("x", [], b"")[:0] + zlib.compress(b"", wbits=31),
     }[spoil]
     with pytest.raises(InvalidInput) as refused:
         checked_records(bad)
@@ -151,9 +159,9 @@ async def test_what_is_no_record_is_refused(spoil: str) -> None:
 def test_a_chunk_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warc_validation, "UNPACKED_BYTES", 5_000_000)
     with pytest.raises(InvalidInput, match="unpacks to more"):
-        checked_records(record("response", [], b"\0" * 6_000_000))
+        checked_records(write_record("response", [], b"\0" * 6_000_000))
     with pytest.raises(InvalidInput, match="unpacks to more"):
-        checked_records(record("response", [], b"\0" * 2_000_000) * 3)
+        checked_records(write_record("response", [], b"\0" * 2_000_000) * 3)
 
 
 @settings(max_examples=40, deadline=None)
@@ -161,7 +169,7 @@ def test_a_chunk_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyP
 def test_whatever_the_sizes_whole_records_are_taken(sizes: list[int], chance: random.Random) -> None:
     """Of noise, which does not shrink, and of zeros, which do."""
     blocks = [block for size in sizes for block in (chance.randbytes(size), bytes(100 * size))]
-    data = b"".join(record("response", [], block) for block in blocks)
+    data = b"".join(write_record("response", [], block) for block in blocks)
     assert checked_records(data) == data
     if data:
         with pytest.raises(InvalidInput):

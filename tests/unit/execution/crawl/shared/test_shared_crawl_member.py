@@ -10,7 +10,7 @@ import msgspec
 
 from crawlfleet.execution.crawl.engine.crawl import Crawl
 from crawlfleet.execution.crawl.frontier.frontier import Link
-from crawlfleet.execution.crawl.shared.shared_crawl_member import LOOK_S, Member
+from crawlfleet.execution.crawl.shared.shared_crawl_member import LOOK_S, CrawlMember
 from crawlfleet.execution.crawl.shared.shared_frontier import SharedFrontier
 from crawlfleet.model.crawl import CrawlUrl
 from crawlfleet.wire.crawl import CrawlDown, CrawlUp
@@ -29,7 +29,7 @@ class Visits:
     def wake(self) -> None:
         self._woken.set()
 
-    def expect(self, urls: Iterable[str]) -> None:
+    def add_member_urls(self, urls: Iterable[str]) -> None:
         pass
 
     async def run(self) -> None:
@@ -63,7 +63,7 @@ async def crawled(master: Master) -> None:
         pass
 
     frontier = SharedFrontier()
-    await Member(cast("Crawl", Visits(frontier)), frontier, master, emit).run()
+    await CrawlMember(cast("Crawl", Visits(frontier)), frontier, master, emit).run()
 
 
 def chunk(number: int, *, has_more: bool) -> CrawlDown:

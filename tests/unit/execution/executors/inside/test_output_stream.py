@@ -20,6 +20,7 @@ from crawlfleet.execution.executors.protocol import (
     WarcRecords,
 )
 from crawlfleet.execution.sdk import TaskContext, TaskError, executor, run_executor
+from testkit.patience import PATIENCE_S
 
 
 class Sent(list[Items | LogLines | WarcRecords | ProgressFigures | MasterRequest]):
@@ -44,7 +45,7 @@ async def test_small_ones_are_gathered_and_go_out_soon() -> None:
     for number in range(10):
         await stream.item({"number": number})
     assert not sent
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(PATIENCE_S):
         while not sent:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     assert len(sent) == 1
@@ -68,12 +69,14 @@ async def test_without_credit_an_item_waits_for_room() -> None:
     stream = OutputStream(1, sent, 1_000)
     await stream.item({"text": "x" * 900})
     waiting = asyncio.create_task(stream.item({"text": "y" * 500}))
-    await asyncio.sleep(0.02)
+    async with asyncio.timeout(PATIENCE_S):
+        while not sent:  # noqa: ASYNC110
+            await asyncio.sleep(0)
     assert not waiting.done()
     assert len(sent.items()) == 1, "what fills the window is on its way"
     assert isinstance(sent[0], Items)
     stream.add_credit(len(sent[0].lines))
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, PATIENCE_S)
     stream.flush()
     assert len(sent.items()) == 2
 
@@ -162,7 +165,7 @@ async def test_figures_are_told_now_and_then_when_they_have_changed(monkeypatch:
     stream = OutputStream(1, sent, 1_000)
 
     async def told(pages: int) -> None:
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(PATIENCE_S):
             while not sent.figures() or sent.figures()[-1]["pages"] != pages:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 

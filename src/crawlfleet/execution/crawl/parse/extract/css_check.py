@@ -14,14 +14,14 @@ from functools import lru_cache
 import cssselect
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
-NESTING = 8
+MAX_NESTING = 8
 _CLOSERS = {"(": ")", "[": "]"}
 _FUNCTION = re.compile(r":([a-zA-Z-]+)$")
 _NTH = re.compile(r"\s*(odd|even|[+-]?\d{1,6}|[+-]?\d{0,6}n(\s*[+-]\s*\d{1,6})?)\s*", re.IGNORECASE)
 _OF = re.compile(r"\s+of\s+", re.IGNORECASE)
 _LISTS = frozenset({"is", "where", "not", "has"})
 _NTHS = frozenset({"nth-child", "nth-last-child", "nth-of-type", "nth-last-of-type"})
-_AT = re.compile(r" at (\d+)>?$")
+_POSITION = re.compile(r" at (\d+)>?$")
 
 
 @lru_cache(maxsize=1_024)
@@ -32,70 +32,70 @@ def css_problem(text: str) -> str | None:
     if not text.isprintable() and not re.fullmatch(r"[^\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]*", text):
         return "has control characters"
     try:
-        brackets = _brackets(text)
-    except _Wrong as exc:
+        brackets = _find_brackets(text)
+    except _BadBrackets as exc:
         return str(exc)
     for start, end in brackets:
         if (problem := _call_problem(text, start, end)) is not None:
             return problem
-    return None if _is_taken(text) else _said(text)
+    return None if _is_accepted(text) else _describe_error(text)
 
 
-class _Wrong(Exception):
+class _BadBrackets(Exception):
     pass
 
 
-def _brackets(text: str) -> list[tuple[int, int]]:
+def _find_brackets(text: str) -> list[tuple[int, int]]:
     """Return where the insides of round brackets begin and end, inner ones first."""
-    found: list[tuple[int, int]] = []
+    brackets: list[tuple[int, int]] = []
     open_at: list[int] = []
-    for at, char in _outside_strings(text):
+    for index, char in _outside_strings(text):
         if char in _CLOSERS:
-            open_at.append(at)
-            if len(open_at) > NESTING:
-                raise _Wrong(f"is nested more than {NESTING} deep at position {at}")
+            open_at.append(index)
+            if len(open_at) > MAX_NESTING:
+                raise _BadBrackets(f"is nested more than {MAX_NESTING} deep at position {index}")
         elif char in ")]":
             if not open_at or _CLOSERS[text[open_at[-1]]] != char:
-                raise _Wrong(f"{char!r} at position {at} closes nothing")
+                raise _BadBrackets(f"{char!r} at position {index} closes nothing")
             start = open_at.pop()
             if char == ")":
-                found.append((start + 1, at))
+                brackets.append((start + 1, index))
     if open_at:
-        raise _Wrong(f"{text[open_at[-1]]!r} at position {open_at[-1]} is not closed")
-    return found
+        raise _BadBrackets(f"{text[open_at[-1]]!r} at position {open_at[-1]} is not closed")
+    return brackets
 
 
 def _outside_strings(text: str) -> Iterator[tuple[int, str]]:
-    quote, quoted_at, at = "", 0, 0
-    while at < len(text):
-        char = text[at]
+    quote, quoted_at, index = "", 0, 0
+    while index < len(text):
+        char = text[index]
         if char == "\\":
-            if at + 1 == len(text):
-                raise _Wrong(f"ends with a backslash at position {at}")
-            at += 1
+            if index + 1 == len(text):
+                raise _BadBrackets(f"ends with a backslash at position {index}")
+            index += 1
         elif quote:
             quote = "" if char == quote else quote
         elif char in "\"'":
-            quote, quoted_at = char, at
+            quote, quoted_at = char, index
         else:
-            yield at, char
-        at += 1
+            yield index, char
+        index += 1
     if quote:
-        raise _Wrong(f"the string at position {quoted_at} is not closed")
+        raise _BadBrackets(f"the string at position {quoted_at} is not closed")
 
 
 def _call_problem(text: str, start: int, end: int) -> str | None:
-    called, inside = _FUNCTION.search(text[: start - 1]), text[start:end]
-    name = called[1].lower() if called else ""
+    function, inside = _FUNCTION.search(text[: start - 1]), text[start:end]
+    name = function[1].lower() if function else ""
     if name in _LISTS:
-        for part_at, part in _parts(inside):
+        for part_start, part in _split_at_commas(inside):
             alone = part.strip().lstrip(">+~") if name == "has" else part
-            if not _is_taken(alone):
-                return f"{part.strip()!r} at position {start + part_at} is none itself"
+            if not _is_accepted(alone):
+                return f"{part.strip()!r} at position {start + part_start} is none itself"
         return None
     if name in _NTHS:
-        steps, *of = _OF.split(inside, maxsplit=1)
-        if _NTH.fullmatch(steps) is None or (of and not _is_taken(of[0])):
+        steps, *after_of = _OF.split(inside, maxsplit=1)
+        if _NTH.fullmatch(steps) is None or (after_of and not _is_accepted(after_of[0])):
             return f"{inside!r} at position {start} is no count of :{name}()"
         return None
     if not name:
@@ -103,18 +103,18 @@ def _call_problem(text: str, start: int, end: int) -> str | None:
     return f":{name}() at position {start - 2 - len(name)} is not known"
 
 
-def _parts(text: str) -> Iterator[tuple[int, str]]:
+def _split_at_commas(text: str) -> Iterator[tuple[int, str]]:
     """Yield the parts between commas that are in no brackets themselves."""
     depth, begin = 0, 0
-    for at, char in _outside_strings(text):
+    for index, char in _outside_strings(text):
         depth += (char in "([") - (char in ")]")
         if char == "," and depth == 0:
-            yield begin, text[begin:at]
-            begin = at + 1
+            yield begin, text[begin:index]
+            begin = index + 1
     yield begin, text[begin:]
 
 
-def _is_taken(text: str) -> bool:
+def _is_accepted(text: str) -> bool:
     try:
         LexborHTMLParser("<p></p>").css(text)
     except (SelectolaxError, ValueError):
@@ -122,18 +122,19 @@ def _is_taken(text: str) -> bool:
     return bool(text.strip())
 
 
-def _said(text: str) -> str:
+def _describe_error(text: str) -> str:
     """Return the error of cssselect with its position; where it finds none, the part that lexbor refuses."""
-    for at, part in _parts(text):
-        if not _is_taken(part):
+    for start, part in _split_at_commas(text):
+        if not _is_accepted(part):
             try:
                 cssselect.parse(part)
             except cssselect.SelectorError as exc:
-                said = str(exc)
-                place = _AT.search(said)
-                return f"{_AT.sub('', said).replace('<', '').lower()} at position {at + int(place[1] if place else 0)}"
+                message = str(exc)
+                match = _POSITION.search(message)
+                position = start + int(match[1] if match else 0)
+                return f"{_POSITION.sub('', message).replace('<', '').lower()} at position {position}"
             pseudo = re.search(r"::?[a-zA-Z-]+", part)
             if pseudo is not None:
-                return f"{pseudo[0]} at position {at + pseudo.start()} is not known"
-            return f"{part.strip()!r} at position {at} is not understood"
+                return f"{pseudo[0]} at position {start + pseudo.start()} is not known"
+            return f"{part.strip()!r} at position {start} is not understood"
     return "is not understood"

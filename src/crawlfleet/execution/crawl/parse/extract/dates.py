@@ -6,7 +6,7 @@ import re
 from datetime import date, datetime
 from email.utils import parsedate_to_datetime
 
-from crawlfleet.execution.crawl.parse.extract.numbers import plain
+from crawlfleet.execution.crawl.parse.extract.numbers import to_ascii
 
 _MONTHS = {
     name: number
@@ -52,9 +52,9 @@ class Ambiguous(str):
     """The text of a date whose day and month cannot be distinguished."""
 
 
-def date_of(text: str, *, day_first: bool | None = None) -> str | None:
+def parse_date(text: str, *, day_first: bool | None = None) -> str | None:
     """Return a date in ISO 8601: a day, or an instant where the text has a time (with the offset that it names)."""
-    text = " ".join(plain(text).split()).strip(" .,")
+    text = " ".join(to_ascii(text).split()).strip(" .,")
     if not any(char.isdigit() for char in text):
         return None
     if _RFC.match(text):
@@ -62,31 +62,31 @@ def date_of(text: str, *, day_first: bool | None = None) -> str | None:
             return parsedate_to_datetime(text).isoformat()
         except ValueError:
             return None
-    if found := _YEAR_FIRST.fullmatch(text):
-        return _iso(found[1], found[3], found[4], found.groups()[4:])
-    if found := _COMPACT.fullmatch(text):
-        return _iso(found[1], found[2], found[3], ())
-    if found := _CHINESE.fullmatch(text):
-        return _iso(found[1], found[2], found[3], found.groups()[3:])
-    if found := _YEAR_LAST.fullmatch(text):
-        return _year_last(text, found, day_first)
-    return _named_month(_WEEKDAY.sub("", text, count=1))
+    if match := _YEAR_FIRST.fullmatch(text):
+        return _iso_date(match[1], match[3], match[4], match.groups()[4:])
+    if match := _COMPACT.fullmatch(text):
+        return _iso_date(match[1], match[2], match[3], ())
+    if match := _CHINESE.fullmatch(text):
+        return _iso_date(match[1], match[2], match[3], match.groups()[3:])
+    if match := _YEAR_LAST.fullmatch(text):
+        return _parse_year_last(text, match, day_first)
+    return _parse_named_month(_WEEKDAY.sub("", text, count=1))
 
 
-def _named_month(text: str) -> str | None:
-    if found := _DAY_MONTH.fullmatch(text):
-        day, month, year = found[1], found[2], found[3]
-    elif found := _MONTH_DAY.fullmatch(text):
-        month, day, year = found[1], found[2], found[3]
+def _parse_named_month(text: str) -> str | None:
+    if match := _DAY_MONTH.fullmatch(text):
+        day, month, year = match[1], match[2], match[3]
+    elif match := _MONTH_DAY.fullmatch(text):
+        month, day, year = match[1], match[2], match[3]
     else:
         return None
     number = _MONTHS.get(month.lower())
-    return _iso(year, str(number), day, found.groups()[3:]) if number else None
+    return _iso_date(year, str(number), day, match.groups()[3:]) if number else None
 
 
-def _year_last(text: str, found: re.Match[str], day_first: bool | None) -> str | None:
-    one, mark, two, year = found[1], found[2], found[3], found[4]
-    time = found.groups()[4:]
+def _parse_year_last(text: str, match: re.Match[str], day_first: bool | None) -> str | None:
+    first, mark, second, year = match[1], match[2], match[3], match[4]
+    time = match.groups()[4:]
     if len(year) == 2:
         # 03.05.24 has three readings; the field's option decides, and then this century is meant.
         if day_first is None:
@@ -96,14 +96,14 @@ def _year_last(text: str, found: re.Match[str], day_first: bool | None) -> str |
     if day_first is None and mark == ".":
         day_first = True
     if day_first is None:
-        if int(one) <= 12 and int(two) <= 12 and int(one) != int(two):
+        if int(first) <= 12 and int(second) <= 12 and int(first) != int(second):
             return Ambiguous(text)
-        day_first = int(one) > 12 or int(one) == int(two)
-    day, month = (one, two) if day_first else (two, one)
-    return _iso(year, month, day, time)
+        day_first = int(first) > 12 or int(first) == int(second)
+    day, month = (first, second) if day_first else (second, first)
+    return _iso_date(year, month, day, time)
 
 
-def _iso(year: str, month: str, day: str, time: tuple[str | None, ...]) -> str | None:
+def _iso_date(year: str, month: str, day: str, time: tuple[str | None, ...]) -> str | None:
     try:
         if not any(time):
             return date(int(year), int(month), int(day)).isoformat()

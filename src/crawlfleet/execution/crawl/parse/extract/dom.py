@@ -16,13 +16,13 @@ from crawlfleet.execution.crawl.parse.extract.selectors import Selector
 
 TEXT_CHARS = 10_000
 HTML_CHARS = 100_000
-DEEP = 100
+DEEP_LEVELS = 100
 """Number of levels from which a DOM counts as deep; pages that people write have twenty."""
 _TAG_AND_ATTRIBUTES = attrgetter("tag", "attributes")
-_DEEPER = " > ".join(["*"] * (DEEP + 1))
+_DEEPER = " > ".join(["*"] * (DEEP_LEVELS + 1))
 
 
-class Found(str):
+class ComputedText(str):
     """A value that XPath computed (`count(//a)`), with the element it was evaluated on; None for the page."""
 
     element: Any = None
@@ -31,20 +31,20 @@ class Found(str):
         return self.element
 
 
-class Tree(Protocol):
+class Dom(Protocol):
     """The interface of a DOM. A match is an element, or a text that XPath found in one (see `getparent`)."""
 
     # These are functions of the libraries and not methods: they are called for every match and every step up.
     @property
-    def key(self) -> Callable[[Any], Hashable]: ...
+    def element_key(self) -> Callable[[Any], Hashable]: ...
 
     @property
-    def parent(self) -> Callable[[Any], Any]: ...
+    def parent_element(self) -> Callable[[Any], Any]: ...
 
     @property
     def raw_text(self) -> Callable[[Any], str]: ...
 
-    def select(self, selector: Selector) -> list[Any]: ...
+    def select_matches(self, selector: Selector) -> list[Any]: ...
 
     def select_in(self, selector: Selector, element: Any | None) -> list[Any]:
         """Evaluate an XPath from an element, or find a simple selector in it (or that it matches).
@@ -53,50 +53,50 @@ class Tree(Protocol):
         """
         ...
 
-    def css(self, text: str) -> list[Any]:
+    def select_css(self, text: str) -> list[Any]:
         """Return the elements that match a selector of this package (not of a user)."""
         ...
 
-    def first(self, text: str) -> Any | None: ...
+    def select_first(self, text: str) -> Any | None: ...
 
-    def in_head(self, text: str) -> list[Any]: ...
+    def select_in_head(self, text: str) -> list[Any]: ...
 
-    def tag(self, element: Any) -> str: ...
+    def tag_name(self, element: Any) -> str: ...
 
-    def attribute(self, element: Any, name: str) -> str | None: ...
+    def get_attribute(self, element: Any, name: str) -> str | None: ...
 
-    def linked(self, most: int) -> tuple[Iterable[tuple[str, Mapping[str, str | None]]], int]:
-        """Return tag and attributes of every element that has a href, and how many there are beyond `most`."""
+    def linked_elements(self, max_elements: int) -> tuple[Iterable[tuple[str, Mapping[str, str | None]]], int]:
+        """Return tag and attributes of every element that has a href, and how many there are beyond `max_elements`."""
         ...
 
-    def tagged(self, tag: str) -> list[Any]: ...
+    def elements_by_tag(self, tag: str) -> list[Any]: ...
 
-    def html(self, element: Any) -> str: ...
+    def element_html(self, element: Any) -> str: ...
 
 
-def tidy(text: str, most: int = TEXT_CHARS) -> str:
-    if len(text) > most:
-        text = text[: 4 * most]
+def tidy_text(text: str, max_chars: int = TEXT_CHARS) -> str:
+    if len(text) > max_chars:
+        text = text[: 4 * max_chars]
     # No store accepts NUL in text, and no reader misses it.
-    return " ".join((text.replace("\0", "") if "\0" in text else text).split())[:most]
+    return " ".join((text.replace("\0", "") if "\0" in text else text).split())[:max_chars]
 
 
-def text_of(tree: Tree, match: Any) -> str:
-    return tidy(match if isinstance(match, str) else tree.raw_text(match))
+def match_text(dom: Dom, match: Any) -> str:
+    return tidy_text(match if isinstance(match, str) else dom.raw_text(match))
 
 
-def around(tree: Tree, match: Any) -> Any | None:
+def enclosing_element(dom: Dom, match: Any) -> Any | None:
     """Return the innermost element that contains a match."""
     if not isinstance(match, str):
-        return tree.parent(match)
+        return dom.parent_element(match)
     element = match.getparent()  # type: ignore[attr-defined]
     # Text that follows an element belongs to the parent of both.
     return element.getparent() if element is not None and getattr(match, "is_tail", False) else element
 
 
-def title(tree: Tree) -> str | None:
-    found = tree.first("title")
-    return None if found is None else tidy(tree.raw_text(found))
+def page_title(dom: Dom) -> str | None:
+    element = dom.select_first("title")
+    return None if element is None else tidy_text(dom.raw_text(element))
 
 
 Find = Callable[[str, LexborNode], list[LexborNode]]
@@ -109,9 +109,9 @@ class _Matchers(threading.local):
     """
 
     def __init__(self) -> None:
-        self.renew()
+        self.renew_matcher()
 
-    def renew(self) -> None:
+    def renew_matcher(self) -> None:
         matcher: Any = LexborCSSSelector()  # type: ignore[no-untyped-call]
         self.find: Find = matcher.find
         self.find_first: Find = matcher.find_first
@@ -131,9 +131,9 @@ def _find_elements(find: Find, text: str, below: LexborNode | None) -> list[Lexb
         raise
 
 
-class LexborTree:
-    key = staticmethod(attrgetter("mem_id"))
-    parent = staticmethod(attrgetter("parent"))
+class LexborDom:
+    element_key = staticmethod(attrgetter("mem_id"))
+    parent_element = staticmethod(attrgetter("parent"))
     raw_text = staticmethod(methodcaller("text"))
 
     def __init__(self, html: str) -> None:
@@ -144,47 +144,47 @@ class LexborTree:
 
     @property
     def is_deep(self) -> bool:
-        return self.first(_DEEPER) is not None
+        return self.select_first(_DEEPER) is not None
 
-    def select(self, selector: Selector) -> list[Any]:
-        return self.css(selector.text)
+    def select_matches(self, selector: Selector) -> list[Any]:
+        return self.select_css(selector.text)
 
     def select_in(self, selector: Selector, element: Any | None) -> list[Any]:
         return _find_elements(_matchers.find, selector.text, self._top if element is None else element)
 
-    def css(self, text: str) -> list[Any]:
+    def select_css(self, text: str) -> list[Any]:
         return _find_elements(_matchers.find, text, self._top)
 
-    def first(self, text: str) -> Any | None:
-        found = _find_elements(_matchers.find_first, text, self._top)
-        return found[0] if found else None
+    def select_first(self, text: str) -> Any | None:
+        elements = _find_elements(_matchers.find_first, text, self._top)
+        return elements[0] if elements else None
 
-    def in_head(self, text: str) -> list[Any]:
+    def select_in_head(self, text: str) -> list[Any]:
         return _find_elements(_matchers.find, text, self._html.head)
 
-    def tag(self, element: LexborNode) -> str:
+    def tag_name(self, element: LexborNode) -> str:
         return element.tag or ""
 
-    def attribute(self, element: LexborNode, name: str) -> str | None:
+    def get_attribute(self, element: LexborNode, name: str) -> str | None:
         attributes = element.attributes
         # `<a href>` has the attribute without a value.
         return (attributes[name] or "") if name in attributes else None
 
-    def linked(self, most: int) -> tuple[Iterable[tuple[str, Mapping[str, str | None]]], int]:
-        found = self.css("[href]")
-        return map(_TAG_AND_ATTRIBUTES, found[:most]), max(0, len(found) - most)
+    def linked_elements(self, max_elements: int) -> tuple[Iterable[tuple[str, Mapping[str, str | None]]], int]:
+        elements = self.select_css("[href]")
+        return map(_TAG_AND_ATTRIBUTES, elements[:max_elements]), max(0, len(elements) - max_elements)
 
-    def tagged(self, tag: str) -> list[Any]:
+    def elements_by_tag(self, tag: str) -> list[Any]:
         return self._html.tags(tag)
 
-    def html(self, element: LexborNode) -> str:
+    def element_html(self, element: LexborNode) -> str:
         return (element.html or "")[:HTML_CHARS]
 
 
-class XPathTree:
+class XPathDom:
     # lxml keeps one object per element while it is referenced, and matches reference theirs.
-    key = staticmethod(lambda element: element)
-    parent = staticmethod(methodcaller("getparent"))
+    element_key = staticmethod(lambda element: element)
+    parent_element = staticmethod(methodcaller("getparent"))
     raw_text = staticmethod(lambda element: "".join(element.itertext(with_tail=False)))
 
     def __init__(self, html: str) -> None:
@@ -193,90 +193,91 @@ class XPathTree:
         root = etree.fromstring(html.replace("\0", "").encode("utf-8", "replace") or b"<html/>", parser)
         self._root = etree.Element("html") if root is None else root
 
-    def select(self, selector: Selector) -> list[Any]:
+    def select_matches(self, selector: Selector) -> list[Any]:
         return self.select_in(selector, None)
 
     def select_in(self, selector: Selector, element: Any | None) -> list[Any]:
-        found = selector.xpath(self._root if element is None else element)
-        if isinstance(found, list):
+        result = selector.xpath(self._root if element is None else element)
+        if isinstance(result, list):
             # XPath returns namespaces as pairs.
-            return [one for one in found if not isinstance(one, tuple)]
-        value = Found(_shown(found))
-        value.element = element
-        return [value] if value else []
+            return [match for match in result if not isinstance(match, tuple)]
+        text = ComputedText(_format_value(result))
+        text.element = element
+        return [text] if text else []
 
-    def css(self, text: str) -> list[Any]:
-        return list(_translated(text)(self._root))
+    def select_css(self, text: str) -> list[Any]:
+        return list(_compile_css(text)(self._root))
 
-    def first(self, text: str) -> Any | None:
-        found = self.css(text)
-        return found[0] if found else None
+    def select_first(self, text: str) -> Any | None:
+        elements = self.select_css(text)
+        return elements[0] if elements else None
 
-    in_head = css
+    select_in_head = select_css
 
-    def tag(self, element: Any) -> str:
+    def tag_name(self, element: Any) -> str:
         return element.tag if isinstance(element.tag, str) else ""
 
-    def attribute(self, element: Any, name: str) -> str | None:
+    def get_attribute(self, element: Any, name: str) -> str | None:
         value = element.get(name)
         return None if value is None else str(value)
 
-    def linked(self, most: int) -> tuple[Iterable[tuple[str, Mapping[str, str | None]]], int]:
-        found = self.css("[href]")
-        return ((self.tag(element), element.attrib) for element in found[:most]), max(0, len(found) - most)
+    def linked_elements(self, max_elements: int) -> tuple[Iterable[tuple[str, Mapping[str, str | None]]], int]:
+        elements = self.select_css("[href]")
+        linked = ((self.tag_name(element), element.attrib) for element in elements[:max_elements])
+        return linked, max(0, len(elements) - max_elements)
 
-    def tagged(self, tag: str) -> list[Any]:
+    def elements_by_tag(self, tag: str) -> list[Any]:
         return list(self._root.iter(tag))
 
-    def html(self, element: Any) -> str:
-        made: str = etree.tostring(element, encoding="unicode", method="html", with_tail=False)
-        return made[:HTML_CHARS]
+    def element_html(self, element: Any) -> str:
+        html: str = etree.tostring(element, encoding="unicode", method="html", with_tail=False)
+        return html[:HTML_CHARS]
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 @lru_cache(maxsize=64)
-def _translated(text: str) -> Any:
+def _compile_css(text: str) -> Any:
     return etree.XPath(HTMLTranslator().css_to_xpath(text))
 
 
-class Nearest:
+class NearestElements:
     """Finds the nearest of some elements that contains an element or is it.
 
     It caches the way up, so that a deep page costs one walk, not many.
     """
 
-    def __init__(self, tree: Tree, elements: Mapping[Hashable, Any]) -> None:
-        self._tree = tree
+    def __init__(self, dom: Dom, elements: Mapping[Hashable, Any]) -> None:
+        self._dom = dom
         self._elements = elements
-        self._known: dict[Hashable, Hashable | None] = {}
-        self._held: list[Any] = []
+        self._cached_keys: dict[Hashable, Hashable | None] = {}
+        self._referenced: list[Any] = []
 
-    def key(self, element: Any | None) -> Hashable | None:
-        keys, known = self._elements, self._known
-        key_of, parent_of = self._tree.key, self._tree.parent
+    def nearest_key(self, element: Any | None) -> Hashable | None:
+        keys, cached_keys = self._elements, self._cached_keys
+        element_key, parent_element = self._dom.element_key, self._dom.parent_element
         path: list[Hashable] = []
         nearest: Hashable | None = None
         while element is not None:
-            key = key_of(element)
+            key = element_key(element)
             if key in keys:
                 nearest = key
                 break
-            if key in known:
-                nearest = known[key]
+            if key in cached_keys:
+                nearest = cached_keys[key]
                 break
             path.append(key)
             # The element is referenced here, because its key is unique only for as long as it exists.
-            self._held.append(element)
-            element = parent_of(element)
+            self._referenced.append(element)
+            element = parent_element(element)
         for key in path:
-            known[key] = nearest
+            cached_keys[key] = nearest
         return nearest
 
-    def above(self, key: Hashable) -> Hashable | None:
+    def enclosing_key(self, key: Hashable) -> Hashable | None:
         """Return the key of the next of the elements that contains this one."""
-        return self.key(self._tree.parent(self._elements[key]))
+        return self.nearest_key(self._dom.parent_element(self._elements[key]))

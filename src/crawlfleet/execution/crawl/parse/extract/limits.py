@@ -8,8 +8,8 @@ from __future__ import annotations
 TYPES = ("text", "html", "url", "price", "number", "integer", "date", "boolean")
 PAGE_PARTS = ("text", "markdown", "metadata", "structured", "links")
 NAME = r"^[^_\s]\S{0,63}$"
-FIELDS_MOST = 200
+MAX_FIELDS = 200
 """Limit on fields of all containers together."""
-NESTING_MOST = 4
+MAX_NESTING = 4
 SELECTOR_CHARS = 500
 PATTERN_CHARS = 500

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from crawlfleet.execution.crawl.parse.extract.dates import date_of
-from crawlfleet.execution.crawl.parse.extract.dom import Tree, tidy
+from crawlfleet.execution.crawl.parse.extract.dates import parse_date
+from crawlfleet.execution.crawl.parse.extract.dom import Dom, tidy_text
 from crawlfleet.execution.crawl.parse.extract.page_links import PageLinks
-from crawlfleet.execution.crawl.parse.extract.structured import open_graph
-from crawlfleet.execution.crawl.parse.extract.values import absolute
+from crawlfleet.execution.crawl.parse.extract.structured import extract_open_graph
+from crawlfleet.execution.crawl.parse.extract.values import absolute_url
 
 _NAMES = {
     "description": ("description", "og:description", "twitter:description", "dc.description"),
@@ -23,28 +23,30 @@ _NAMES = {
 _DATES = frozenset({"published", "modified"})
 
 
-def language(tree: Tree) -> str | None:
-    for element in tree.css("html")[:1]:
-        if said := tree.attribute(element, "lang") or tree.attribute(element, "xml:lang"):
-            return said.strip() or None
-    for meta in tree.css('meta[http-equiv="content-language" i][content], meta[property="og:locale"][content]'):
-        return (tree.attribute(meta, "content") or "").strip().replace("_", "-") or None
+def page_language(dom: Dom) -> str | None:
+    for element in dom.select_css("html")[:1]:
+        if value := dom.get_attribute(element, "lang") or dom.get_attribute(element, "xml:lang"):
+            return value.strip() or None
+    for meta in dom.select_css('meta[http-equiv="content-language" i][content], meta[property="og:locale"][content]'):
+        return (dom.get_attribute(meta, "content") or "").strip().replace("_", "-") or None
     return None
 
 
-def metadata(tree: Tree, links: PageLinks, base: str) -> dict[str, Any]:
+def page_metadata(dom: Dom, links: PageLinks, base: str) -> dict[str, Any]:
     """Return the metadata that the page has; absent values have no key."""
-    said = {key.lower(): value for key, value in open_graph(tree).items()}
-    for meta in tree.css("meta[name][content]"):
-        said.setdefault((tree.attribute(meta, "name") or "").lower(), tidy(tree.attribute(meta, "content") or ""))
-    found: dict[str, Any] = {}
+    tags = {key.lower(): value for key, value in extract_open_graph(dom).items()}
+    for meta in dom.select_css("meta[name][content]"):
+        tags.setdefault(
+            (dom.get_attribute(meta, "name") or "").lower(), tidy_text(dom.get_attribute(meta, "content") or "")
+        )
+    metadata: dict[str, Any] = {}
     for name, keys in _NAMES.items():
-        value = next((said[key] for key in keys if said.get(key)), None)
+        value = next((tags[key] for key in keys if tags.get(key)), None)
         first = value[0] if isinstance(value, list) else value
         if first:
-            found[name] = (date_of(first) or first) if name in _DATES else first
+            metadata[name] = (parse_date(first) or first) if name in _DATES else first
     if links.canonical:
-        found["canonical"] = absolute(links.canonical, base) or links.canonical
+        metadata["canonical"] = absolute_url(links.canonical, base) or links.canonical
     if links.robots:
-        found["robots"] = sorted(links.robots)
-    return found
+        metadata["robots"] = sorted(links.robots)
+    return metadata

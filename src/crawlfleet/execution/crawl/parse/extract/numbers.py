@@ -17,10 +17,10 @@ NUMBER = re.compile(
 _SIGNED = re.compile(r"[-−–]\s?$")
 _INDIAN = re.compile(r"\d{1,2}(,\d\d)+,\d{3}")
 _WESTERN = re.compile(r"\d{1,3}([.,])\d{3}(\1\d{3})*")
-LARGE = {"万": 4, "萬": 4, "亿": 8, "億": 8}
+POWERS = {"万": 4, "萬": 4, "亿": 8, "億": 8}
 
 
-def plain(text: str) -> str:
+def to_ascii(text: str) -> str:
     """Return the text with full-width forms and foreign digits as ASCII."""
     text = text[:READ_CHARS]
     if text.isascii():
@@ -29,7 +29,7 @@ def plain(text: str) -> str:
     return "".join(str(unicodedata.digit(char)) if char.isdigit() and not char.isascii() else char for char in text)
 
 
-def value_of(token: str, *, decimal: str | None = None, dot_groups: bool = False) -> str | None:
+def parse_decimal(token: str, *, decimal: str | None = None, dot_groups: bool = False) -> str | None:
     """Return the decimal number of a token of NUMBER, as text without groups; None when it cannot be determined.
 
     `decimal` is the mark that the page is known to use. `dot_groups` reads 1.234 as one thousand two hundred (prices
@@ -40,57 +40,57 @@ def value_of(token: str, *, decimal: str | None = None, dot_groups: bool = False
         token = token.replace(char, "")
     if decimal is not None:
         whole, _, part = token.replace("." if decimal == "," else ",", "").partition(decimal)
-        return None if decimal in part else _written(whole, part)
+        return None if decimal in part else _format_decimal(whole, part)
     dot, comma = token.rfind("."), token.rfind(",")
     if dot >= 0 and comma >= 0:
         last, other = (".", ",") if dot > comma else (",", ".")
         whole, _, part = token.rpartition(last)
-        return _written(whole.replace(other, ""), part) if last not in whole and _is_grouped(whole) else None
+        return _format_decimal(whole.replace(other, ""), part) if last not in whole and _is_grouped(whole) else None
     mark = "." if dot >= 0 else ","
     if mark not in token:
-        return _written(token, "")
+        return _format_decimal(token, "")
     whole, _, part = token.rpartition(mark)
     is_many = mark in whole
     looks_grouped = _is_grouped(token) and not token.startswith("0") and whole != ""
     if is_many:
-        return _written(token.replace(mark, ""), "") if looks_grouped else None
+        return _format_decimal(token.replace(mark, ""), "") if looks_grouped else None
     if looks_grouped and (mark == "," or dot_groups):
-        return _written(whole + part, "")
-    return _written(whole, part)
+        return _format_decimal(whole + part, "")
+    return _format_decimal(whole, part)
 
 
-def number_of(text: str, decimal: str | None = None) -> float | int | None:
+def parse_number(text: str, decimal: str | None = None) -> float | int | None:
     """Return the one number in a text; None where there is none, or several."""
-    text = plain(text)
-    found = list(NUMBER.finditer(text))
-    if len(found) != 1:
+    text = to_ascii(text)
+    matches = list(NUMBER.finditer(text))
+    if len(matches) != 1:
         return None
-    value = value_of(found[0][0], decimal=decimal)
+    value = parse_decimal(matches[0][0], decimal=decimal)
     if value is None:
         return None
-    exact = scaled(value, text[found[0].end() :])
-    sign = "-" if is_negative(text[: found[0].start()]) else ""
+    exact = apply_power(value, text[matches[0].end() :])
+    sign = "-" if is_negative(text[: matches[0].start()]) else ""
     return float(sign + exact) if "." in exact else int(sign + exact)
 
 
-def integer_of(text: str, decimal: str | None = None) -> int | None:
-    number = number_of(text, decimal)
+def parse_integer(text: str, decimal: str | None = None) -> int | None:
+    number = parse_number(text, decimal)
     return int(number) if number is not None and number == int(number) else None
 
 
 def is_negative(before: str) -> bool:
     """Return whether the text before a number negates it; a dash behind a word or a number joins instead."""
-    found = _SIGNED.search(before)
-    return found is not None and not before[: found.start()].rstrip()
+    sign = _SIGNED.search(before)
+    return sign is not None and not before[: sign.start()].rstrip()
 
 
-def scaled(value: str, after: str) -> str:
+def apply_power(value: str, after: str) -> str:
     """Apply a Chinese power of ten behind the number: 1.2万 is twelve thousand."""
-    power = LARGE.get(after.lstrip()[:1])
+    power = POWERS.get(after.lstrip()[:1])
     if power is None:
         return value
-    made = Decimal(value).scaleb(power)
-    return format(made.to_integral_value() if made == made.to_integral_value() else made, "f")
+    number = Decimal(value).scaleb(power)
+    return format(number.to_integral_value() if number == number.to_integral_value() else number, "f")
 
 
 def _is_grouped(text: str) -> bool:
@@ -99,7 +99,7 @@ def _is_grouped(text: str) -> bool:
     return _WESTERN.fullmatch(text) is not None or _INDIAN.fullmatch(text) is not None
 
 
-def _written(whole: str, part: str) -> str | None:
+def _format_decimal(whole: str, part: str) -> str | None:
     whole = whole.lstrip("0") or "0"
     if len(whole) + len(part) > 40:
         return None

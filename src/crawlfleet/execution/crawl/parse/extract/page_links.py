@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from crawlfleet.execution.crawl.fetch.robots_tags import in_content
-from crawlfleet.execution.crawl.parse.extract.dom import Tree
+from crawlfleet.execution.crawl.fetch.robots_tags import directives_in_content
+from crawlfleet.execution.crawl.parse.extract.dom import Dom
 
-LINKS_MOST = 100_000
+MAX_LINKS = 100_000
 _ANCHORS = frozenset({"a", "area"})
 _ROBOTS = frozenset({"robots", "crawlfleet"})
 
@@ -38,33 +38,33 @@ class PageLinks(msgspec.Struct):
         return "noindex" not in self.robots
 
 
-def page_links(tree: Tree) -> PageLinks:
-    links = _linked(tree)
+def extract_page_links(dom: Dom) -> PageLinks:
+    links = _collect_links(dom)
     # A frameset page has no other links.
-    frames = tree.tagged("iframe") or ([] if links.hrefs else tree.tagged("frame"))
-    links.frames = [src for frame in frames if (src := tree.attribute(frame, "src"))]
-    for meta in tree.in_head("meta[http-equiv], meta[name]"):
-        said = tree.attribute(meta, "content") or ""
-        if (tree.attribute(meta, "http-equiv") or "").lower() == "refresh":
-            links.refresh = links.refresh or _target(said)
-        if (tree.attribute(meta, "name") or "").lower() in _ROBOTS:
-            links.robots |= in_content([said])
+    frames = dom.elements_by_tag("iframe") or ([] if links.hrefs else dom.elements_by_tag("frame"))
+    links.frames = [src for frame in frames if (src := dom.get_attribute(frame, "src"))]
+    for meta in dom.select_in_head("meta[http-equiv], meta[name]"):
+        content = dom.get_attribute(meta, "content") or ""
+        if (dom.get_attribute(meta, "http-equiv") or "").lower() == "refresh":
+            links.refresh = links.refresh or _refresh_target(content)
+        if (dom.get_attribute(meta, "name") or "").lower() in _ROBOTS:
+            links.robots |= directives_in_content([content])
     return links
 
 
-def _linked(tree: Tree) -> PageLinks:
+def _collect_links(dom: Dom) -> PageLinks:
     """Collect all elements with a href in one pass: every further selector would cost as much again."""
     hrefs: dict[str | None, bool] = {}
     """Whether some link to the href may be followed, per href."""
     links = PageLinks()
     has_nofollow = False
-    found, links.unread = tree.linked(LINKS_MOST)
-    for tag, attributes in found:
+    elements, links.unread = dom.linked_elements(MAX_LINKS)
+    for tag, attributes in elements:
         # The `xlink:href` of an SVG image matches the selector, and has another name here.
         href = attributes.get("href")
         if tag not in _ANCHORS:
             if href:
-                _note(tag, href, attributes, links)
+                _note_link(tag, href, attributes, links)
         elif "rel" in attributes:
             rel = (attributes["rel"] or "").lower().split()
             if "nofollow" in rel:
@@ -83,7 +83,7 @@ def _linked(tree: Tree) -> PageLinks:
     return links
 
 
-def _note(tag: str, href: str, attributes: Mapping[str, str | None], links: PageLinks) -> None:
+def _note_link(tag: str, href: str, attributes: Mapping[str, str | None], links: PageLinks) -> None:
     if tag == "base":
         links.base = links.base or href
     elif tag == "link":
@@ -94,7 +94,7 @@ def _note(tag: str, href: str, attributes: Mapping[str, str | None], links: Page
             links.next = links.next or href
 
 
-def _target(refresh: str) -> str | None:
+def _refresh_target(refresh: str) -> str | None:
     """Return the target of a refresh such as `5; url='/next'`."""
     _, mark, rest = refresh.replace(",", ";", 1).partition(";")
     name, equals, target = rest.partition("=")

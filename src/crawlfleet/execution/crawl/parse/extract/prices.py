@@ -8,7 +8,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from crawlfleet.execution.crawl.parse.extract.numbers import LARGE, NUMBER, is_negative, plain, scaled, value_of
+from crawlfleet.execution.crawl.parse.extract.numbers import (
+    NUMBER,
+    POWERS,
+    apply_power,
+    is_negative,
+    parse_decimal,
+    to_ascii,
+)
 
 _SIGNS = {
     "€": "EUR",
@@ -128,74 +135,80 @@ _FROM = re.compile(
     re.IGNORECASE,
 )
 _TO = re.compile(r"\s*(?:[-–—~〜～]|\b(?:to|bis|à|a|até|hasta|tot|до)\b|至|到)\s*", re.IGNORECASE)
-_FAR = 6
+_MAX_DISTANCE = 6
 """Limit on characters between an amount and its currency."""
 
 Price = dict[str, Any]
 
 
-def price_of(text: str, currency: str | None = None, decimal: str | None = None) -> Price | None:
+def parse_price(text: str, currency: str | None = None, decimal: str | None = None) -> Price | None:
     """Return the price in a text; None without an amount. `currency` applies if the text has a shared sign or none."""
     if decimal is None and (simple := _SIMPLE.fullmatch(text)) is not None:
         sign, whole, part = simple.groups()
-        said = _SIGNS[sign] if sign else None
+        named_currency = _SIGNS[sign] if sign else None
         amount = (whole.replace(",", "").lstrip("0") or "0") + (part or "")
-        return {"amount": amount, "currency": said if said in _CODES else currency or said}
-    text = _CENTS.sub(r"\1.\3\2", plain(text))
-    signs = [(found.start(), found.end(), _named(found[0])) for found in _CURRENCY.finditer(text)]
+        return {
+            "amount": amount,
+            "currency": named_currency if named_currency in _CODES else currency or named_currency,
+        }
+    text = _CENTS.sub(r"\1.\3\2", to_ascii(text))
+    signs = [(match.start(), match.end(), _currency_name(match[0])) for match in _CURRENCY.finditer(text)]
     amounts = list(NUMBER.finditer(text))
     if not amounts:
         return None
-    first = next((at for at, found in enumerate(amounts) if _sign_of(found, signs) is not None), 0)
-    sign = _sign_of(amounts[first], signs)
-    if sign is None and first + 1 < len(amounts) and _joins(text, amounts[first], amounts[first + 1]):
-        sign = _sign_of(amounts[first + 1], signs)
-    elif first and _joins(text, amounts[first - 1], amounts[first]):
+    first = next((index for index, match in enumerate(amounts) if _adjacent_currency(match, signs) is not None), 0)
+    sign = _adjacent_currency(amounts[first], signs)
+    if sign is None and first + 1 < len(amounts) and _is_range(text, amounts[first], amounts[first + 1]):
+        sign = _adjacent_currency(amounts[first + 1], signs)
+    elif first and _is_range(text, amounts[first - 1], amounts[first]):
         # "10-20 €": the sign stands by the second number only.
         first -= 1
-    said = sign[2] if sign is not None else None
-    amount = _amount(text, amounts[first], said, decimal, signs)
+    named_currency = sign[2] if sign is not None else None
+    amount = _parse_amount(text, amounts[first], named_currency, decimal, signs)
     if amount is None:
         return None
-    price: Price = {"amount": amount, "currency": said if said in _CODES else currency or said}
-    if first + 1 < len(amounts) and _joins(text, amounts[first], amounts[first + 1]):
-        most = _amount(text, amounts[first + 1], said, decimal, signs)
-        if most is not None:
-            price["amount_max"] = most
+    price: Price = {
+        "amount": amount,
+        "currency": named_currency if named_currency in _CODES else currency or named_currency,
+    }
+    if first + 1 < len(amounts) and _is_range(text, amounts[first], amounts[first + 1]):
+        max_amount = _parse_amount(text, amounts[first + 1], named_currency, decimal, signs)
+        if max_amount is not None:
+            price["amount_max"] = max_amount
     elif _FROM.search(text):
         price["is_from"] = True
     return price
 
 
-def _amount(
-    text: str, found: re.Match[str], said: str | None, decimal: str | None, signs: list[tuple[int, int, str]]
+def _parse_amount(
+    text: str, match: re.Match[str], named_currency: str | None, decimal: str | None, signs: list[tuple[int, int, str]]
 ) -> str | None:
-    value = value_of(found[0], decimal=decimal, dot_groups=said not in _THOUSANDTHS)
+    value = parse_decimal(match[0], decimal=decimal, dot_groups=named_currency not in _THOUSANDTHS)
     if value is None:
         return None
-    before = text[: found.start()]
+    before = text[: match.start()]
     for start, end, _ in signs:
-        if not before[end:].strip() and end <= found.start():
+        if not before[end:].strip() and end <= match.start():
             before = before[:start]
-    return ("-" if is_negative(before) and value.strip("0.") else "") + scaled(value, text[found.end() :])
+    return ("-" if is_negative(before) and value.strip("0.") else "") + apply_power(value, text[match.end() :])
 
 
-def _named(sign: str) -> str:
+def _currency_name(sign: str) -> str:
     return sign.upper() if sign.upper() in _CODES else _SIGNS[sign.lower()]
 
 
-def _sign_of(found: re.Match[str], signs: list[tuple[int, int, str]]) -> tuple[int, int, str] | None:
+def _adjacent_currency(match: re.Match[str], signs: list[tuple[int, int, str]]) -> tuple[int, int, str] | None:
     """Return the currency that stands beside a number."""
-    text = found.string
+    text = match.string
     for start, end, name in signs:
-        between = text[end : found.start()] if end <= found.start() else text[found.end() : start]
-        is_plain = not any((char.isalnum() and char not in LARGE) or char == "/" for char in between)
-        if is_plain and len(between) <= _FAR:
+        between = text[end : match.start()] if end <= match.start() else text[match.end() : start]
+        is_plain = not any((char.isalnum() and char not in POWERS) or char == "/" for char in between)
+        if is_plain and len(between) <= _MAX_DISTANCE:
             return start, end, name
     return None
 
 
-def _joins(text: str, one: re.Match[str], two: re.Match[str]) -> bool:
+def _is_range(text: str, first: re.Match[str], second: re.Match[str]) -> bool:
     """Return whether two numbers are the ends of a range."""
-    between = _CURRENCY.sub("", text[one.end() : two.start()])
+    between = _CURRENCY.sub("", text[first.end() : second.start()])
     return _TO.fullmatch(between) is not None

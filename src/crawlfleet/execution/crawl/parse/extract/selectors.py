@@ -89,7 +89,7 @@ class SelectorSet:
 
     selectors: tuple[Selector, ...]
 
-    def texts(self) -> dict[str, str]:
+    def selector_texts(self) -> dict[str, str]:
         return {selector.name: selector.text for selector in self.selectors}
 
 
@@ -98,7 +98,7 @@ def is_xpath(text: str) -> bool:
     return start.startswith(XPATH_STARTS) or start == "." or XPATH_CALL.match(start) is not None
 
 
-def made(name: str, text: str, *, by_xpath: bool, is_inside: bool = False) -> Selector:
+def compile_selector(name: str, text: str, *, by_xpath: bool, is_inside: bool = False) -> Selector:
     """Compile a selector. Raises BadSelector.
 
     `by_xpath` translates CSS, as one DOM serves all selectors; `is_inside` searches below an element.
@@ -108,50 +108,50 @@ def made(name: str, text: str, *, by_xpath: bool, is_inside: bool = False) -> Se
     if is_xpath(text):
         # Inside a container "anywhere" means anywhere in it.
         below = f".{text.lstrip()}" if is_inside and text.lstrip().startswith("//") else text
-        return Selector(name, text, True, _is_plain_xpath(text), 0, _xpath(below))
+        return Selector(name, text, True, _is_plain_xpath(text), 0, _compile_xpath(below))
     if (problem := css_problem(text)) is not None:
         raise BadSelector(f"{text!r} is no CSS selector: {problem} (XPath starts with / or .// or a bracket)")
     bare = _STRINGS.sub("''", text)
     descents = len(_CSS_DESCENTS.findall(bare.strip()))
     is_plain = ":" not in bare and "~" not in bare and descents <= (0 if by_xpath else PLAIN_DESCENTS)
-    xpath = _xpath(_translated(text)) if by_xpath else None
+    xpath = _compile_xpath(_css_to_xpath(text)) if by_xpath else None
     is_simple = not by_xpath and _CSS_RELATION.search(bare.strip()) is None
     return Selector(name, text, False, is_plain, descents, xpath, is_simple)
 
 
-def _translated(text: str) -> str:
+def _css_to_xpath(text: str) -> str:
     try:
         return HTMLTranslator().css_to_xpath(text)
     except SelectorError as exc:
         raise BadSelector(f"{text!r} cannot be used beside XPath: {exc}") from exc
 
 
-def _xpath(text: str) -> Any:
+def _compile_xpath(text: str) -> Any:
     try:
-        found = etree.XPath(text, regexp=False)
+        xpath = etree.XPath(text, regexp=False)
         # Unknown prefixes are reported only when the XPath runs.
-        found(etree.Element("html"))
+        xpath(etree.Element("html"))
     except etree.XPathError as exc:
-        at = max((entry.column for entry in exc.error_log), default=0)
-        where = f" at position {at}" if at else ""
-        raise BadSelector(f"{text!r} is no XPath: {str(exc).lower()}{where}") from exc
+        column = max((entry.column for entry in exc.error_log), default=0)
+        position = f" at position {column}" if column else ""
+        raise BadSelector(f"{text!r} is no XPath: {str(exc).lower()}{position}") from exc
     except ValueError as exc:
         raise BadSelector(f"{text!r} is no XPath: {exc}") from exc
-    if (strange := _strange_function(text)) is not None:
-        raise BadSelector(f"{text!r} is no XPath: there is no {strange[1]}() at position {strange.start(1)}")
-    return found
+    if (unknown := _unknown_function(text)) is not None:
+        raise BadSelector(f"{text!r} is no XPath: there is no {unknown[1]}() at position {unknown.start(1)}")
+    return xpath
 
 
-def _strange_function(text: str) -> re.Match[str] | None:
+def _unknown_function(text: str) -> re.Match[str] | None:
     """Return the first call of an unknown function.
 
     libxml2 would report it only on pages that have what stands before it, and then on every one of them.
     """
     bare = _STRINGS.sub(lambda string: " " * len(string[0]), text)
-    for called in _XPATH_BRACKET.finditer(bare):
+    for call in _XPATH_BRACKET.finditer(bare):
         # An axis may stand before the kind of node.
-        if called[1].rpartition("::")[2] not in _XPATH_WORDS:
-            return called
+        if call[1].rpartition("::")[2] not in _XPATH_WORDS:
+            return call
     return None
 
 

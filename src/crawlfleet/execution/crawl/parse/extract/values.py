@@ -8,9 +8,9 @@ from typing import Any
 
 import ada_url
 
-from crawlfleet.execution.crawl.parse.extract.dates import date_of
-from crawlfleet.execution.crawl.parse.extract.numbers import integer_of, number_of
-from crawlfleet.execution.crawl.parse.extract.prices import price_of
+from crawlfleet.execution.crawl.parse.extract.dates import parse_date
+from crawlfleet.execution.crawl.parse.extract.numbers import parse_integer, parse_number
+from crawlfleet.execution.crawl.parse.extract.prices import parse_price
 
 Convert = Callable[[str, str], Any]
 """Function from a text and the page's base URL to a value; None for a text that is not of the type."""
@@ -29,39 +29,39 @@ _NO = frozenset(
 )
 
 
-def converter(kind: str, options: Mapping[str, Any]) -> Convert | None:
+def make_converter(kind: str, options: Mapping[str, Any]) -> Convert | None:
     """Return the converter of a type; None where the text is used as it is. It is called at compile time only."""
     match kind:
         case "price":
-            return _of_text(partial(price_of, currency=options.get("currency"), decimal=options.get("decimal")))
+            return _ignore_base(partial(parse_price, currency=options.get("currency"), decimal=options.get("decimal")))
         case "number":
-            return _of_text(partial(number_of, decimal=options.get("decimal")))
+            return _ignore_base(partial(parse_number, decimal=options.get("decimal")))
         case "integer":
-            return _of_text(partial(integer_of, decimal=options.get("decimal")))
+            return _ignore_base(partial(parse_integer, decimal=options.get("decimal")))
         case "date":
-            return _of_text(partial(date_of, day_first=options.get("day_first")))
+            return _ignore_base(partial(parse_date, day_first=options.get("day_first")))
         case "boolean":
-            return _of_text(boolean_of)
+            return _ignore_base(parse_boolean)
         case "url":
-            return absolute
+            return absolute_url
         case _:
             return None
 
 
-def boolean_of(text: str) -> bool | None:
+def parse_boolean(text: str) -> bool | None:
     word = text.strip().lower()
     return True if word in _YES else False if word in _NO else None
 
 
-def absolute(text: str, base: str) -> str | None:
+def absolute_url(text: str, base: str) -> str | None:
     try:
         return ada_url.join_url(base, text)
     except ValueError:
         return None
 
 
-def _of_text(function: Callable[[str], Any]) -> Convert:
-    def convert(text: str, _base: str) -> Any:
-        return function(text)
+def _ignore_base(parse: Callable[[str], Any]) -> Convert:
+    def convert_text(text: str, _base: str) -> Any:
+        return parse(text)
 
-    return convert
+    return convert_text

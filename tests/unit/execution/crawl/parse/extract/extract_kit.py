@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from crawlfleet.execution.crawl.parse.extract.extraction_plan import BadPlan, plan_of
-from crawlfleet.execution.crawl.parse.page_parser import PageFacts, PageJob, read
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import BadPlan, compile_plan
+from crawlfleet.execution.crawl.parse.page_parser import PageFacts, ParseRequest, parse_page
 
 URL = "http://shop.test/list/"
 
 
 def facts(html: str, parameters: dict[str, Any], *, content_type: str = "text/html", **more: Any) -> PageFacts:
-    plan = plan_of(parameters)
-    return read(PageJob(html, URL, plan.source, None, True, content_type=content_type, **more))
+    plan = compile_plan(parameters)
+    return parse_page(ParseRequest(html, URL, plan.source, None, True, content_type=content_type, **more))
 
 
 def things(html: str, container: dict[str, Any], **more: Any) -> list[dict[str, Any]]:
@@ -22,7 +22,7 @@ def things(html: str, container: dict[str, Any], **more: Any) -> list[dict[str, 
 
 def problems(parameters: dict[str, Any]) -> dict[str, str]:
     try:
-        plan_of(parameters)
+        compile_plan(parameters)
     except BadPlan as exc:
         return {problem.path: problem.detail for problem in exc.problems}
     return {}

@@ -12,8 +12,8 @@ from selectolax.lexbor import LexborHTMLParser
 
 from crawlfleet.control.tasks.task_types import TaskTypes
 from crawlfleet.execution.crawl.parse.extract.css_check import css_problem
-from crawlfleet.execution.crawl.parse.extract.extraction_plan import BadPlan, plan_of
-from crawlfleet.execution.crawl.parse.extract.limits import FIELDS_MOST
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import BadPlan, compile_plan
+from crawlfleet.execution.crawl.parse.extract.limits import MAX_FIELDS
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.executors.inside.parameter_check import build_check
 from crawlfleet.execution.executors.registry import builtin_checks
@@ -201,7 +201,7 @@ def test_another_shape_is_a_problem_too_whatever_schema_let_it_pass(parameters: 
 
 
 def test_bounds() -> None:
-    many = {f"c{n}": {"fields": {f"f{at}": "b" for at in range(FIELDS_MOST // 4)}} for n in range(5)}
+    many = {f"c{n}": {"fields": {f"f{at}": "b" for at in range(MAX_FIELDS // 4)}} for n in range(5)}
     assert problems({"extract": many}) == {"extract": "250 fields; at most 200 are taken"}
     deep: dict[str, Any] = {"container": "ul", "fields": {"x": "b"}}
     for _ in range(5):
@@ -213,14 +213,14 @@ def test_bounds() -> None:
 
 def test_a_plan_is_compiled_once_for_the_same_parameters() -> None:
     asked = {"selectors": {"a": "b"}, "url": "http://a.test/"}
-    assert plan_of(asked) is plan_of(dict(asked, url="http://b.test/"))
+    assert compile_plan(asked) is compile_plan(dict(asked, url="http://b.test/"))
     with pytest.raises(BadPlan):
-        plan_of({"selectors": {"a": "["}})
+        compile_plan({"selectors": {"a": "["}})
 
 
 def refusal(parameters: dict[str, Any], **more: Any) -> tuple[str | None, str] | None:
     types = TaskTypes({"web_crawl": WebCrawl.schema}, builtin_checks())
-    refused = types.refusal("web_crawl", msgspec.json.encode({"url": "http://a.test/", **parameters}), **more)
+    refused = types.find_refusal("web_crawl", msgspec.json.encode({"url": "http://a.test/", **parameters}), **more)
     return None if refused is None else (refused.field, refused.detail)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.execution.crawl.parse.extract import field_counts
-from crawlfleet.execution.crawl.parse.page_parser import NeedsApart
+from crawlfleet.execution.crawl.parse.page_parser import NeedsParserProcess
 from tests.unit.execution.crawl.parse.extract.extract_kit import URL, facts, things
 
 SHOP = """
@@ -80,7 +80,7 @@ def test_fields_of_every_kind(asked: dict[str, Any]) -> None:
 
 
 def test_what_every_field_found_is_counted() -> None:
-    got = field_counts.report(
+    got = field_counts.report_counts(
         facts(SHOP, {"extract": {"cards": CSS | {"fields": CSS["fields"] | {"gone": "blink"}}}}).counts
     )
     assert got["cards"] == {"matches": 2, "records": 2, "filled": 2, "fill_rate": 1.0}
@@ -95,7 +95,7 @@ def test_an_ambiguous_date_stays_and_is_flagged() -> None:
     asked = {"container": "li.card", "fields": {"day": field}}
     got = facts(SHOP, {"extract": {"things": asked}})
     assert got.data["things"][1] == {"day": "05/03/2024", "_ambiguous": ["day"]}
-    assert field_counts.report(got.counts)["things.day"]["ambiguous"] == 1
+    assert field_counts.report_counts(got.counts)["things.day"]["ambiguous"] == 1
     assert type(got.data["things"][1]["day"]) is str
     assert things(SHOP, asked | {"fields": {"day": field | {"day_first": True}}})[1] == {"day": "2024-03-05"}
 
@@ -104,7 +104,7 @@ def test_a_record_without_a_required_field_is_dropped_and_counted() -> None:
     asked = {"container": "li.card", "fields": {"sku": {"attribute": "data-sku", "required": True}}}
     got = facts(SHOP, {"extract": {"things": asked}})
     assert got.data["things"] == [{"sku": "A1"}]
-    assert field_counts.report(got.counts)["things"]["dropped"] == 1
+    assert field_counts.report_counts(got.counts)["things"]["dropped"] == 1
     inner = {"container": ".size", "required": True, "fields": {"name": "b"}}
     assert len(things(SHOP, {"container": "li.card", "fields": {"sizes": inner}})) == 1
 
@@ -192,11 +192,11 @@ def test_json_that_is_none_or_too_costly() -> None:
         json.dumps(got.data, allow_nan=False).encode()
         str(got.data).encode()
     costly = {"json": "|".join(["[@,@][]"] * 19), "fields": {"a": "a"}}
-    with pytest.raises(NeedsApart):
+    with pytest.raises(NeedsParserProcess):
         things('{"a": 1}', costly, content_type="application/json")
-    got = facts('{"a": 1}', {"extract": {"things": costly}}, content_type="application/json", is_apart=True)
+    got = facts('{"a": 1}', {"extract": {"things": costly}}, content_type="application/json", is_isolated=True)
     assert got.data == {"things": []}
-    assert field_counts.report(got.counts)["things"]["type_errors"] == 1
+    assert field_counts.report_counts(got.counts)["things"]["type_errors"] == 1
 
 
 COLUMNS = st.dictionaries(
@@ -205,14 +205,16 @@ COLUMNS = st.dictionaries(
 
 
 @given(st.lists(COLUMNS, max_size=6), st.integers(0, 6))
-def test_counts_are_the_same_however_the_pages_are_split(pages: list[field_counts.Columns], cut: int) -> None:
-    whole: field_counts.Columns = {}
+def test_counts_are_the_same_however_the_pages_are_split(pages: list[field_counts.FieldCounts], cut: int) -> None:
+    whole: field_counts.FieldCounts = {}
     for page in pages:
-        field_counts.add(whole, page)
-    parts: list[field_counts.Columns] = [{}, {}]
+        field_counts.add_counts(whole, page)
+    parts: list[field_counts.FieldCounts] = [{}, {}]
     for at, page in enumerate(pages):
-        field_counts.add(parts[at < cut], page)
-    assert field_counts.merged([field_counts.report(part) for part in parts]) == field_counts.report(whole)
+        field_counts.add_counts(parts[at < cut], page)
+    assert field_counts.merge_reports(
+        [field_counts.report_counts(part) for part in parts]
+    ) == field_counts.report_counts(whole)
 
 
 @settings(deadline=None)

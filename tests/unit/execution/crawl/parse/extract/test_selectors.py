@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.parse.extract.dom import DEEP, TEXT_CHARS
-from crawlfleet.execution.crawl.parse.extract.extraction_plan import BadPlan, plan_of
+from crawlfleet.execution.crawl.parse.extract.dom import DEEP_LEVELS, TEXT_CHARS
+from crawlfleet.execution.crawl.parse.extract.extraction_plan import BadPlan, compile_plan
 from crawlfleet.execution.crawl.parse.extract.page_links import PageLinks
 from crawlfleet.execution.crawl.parse.extract.selectors import is_xpath
-from crawlfleet.execution.crawl.parse.page_parser import NeedsApart, PageFacts, PageJob, read
+from crawlfleet.execution.crawl.parse.page_parser import NeedsParserProcess, PageFacts, ParseRequest, parse_page
 
 URL = "http://shop.test/list"
 CSS = {"product": "div.product", "title": "h2.title", "price": "span.price"}
@@ -22,8 +22,10 @@ FORMS = pytest.mark.parametrize("selectors", [CSS, XPATH, MIXED], ids=["css", "x
 
 
 def facts(html: str, selectors: dict[str, str] | None = None, **more: Any) -> PageFacts:
-    plan = plan_of({"selectors": selectors} if selectors else {})
-    return read(PageJob(html, URL, plan.source, more.pop("container", None), more.pop("follow", True), **more))
+    plan = compile_plan({"selectors": selectors} if selectors else {})
+    return parse_page(
+        ParseRequest(html, URL, plan.source, more.pop("container", None), more.pop("follow", True), **more)
+    )
 
 
 def card(title: str | None = None, price: str | None = None, href: str | None = None) -> str:
@@ -130,7 +132,7 @@ def test_pages_of_nothing(html: str, selectors: dict[str, str]) -> None:
 )
 def test_a_selector_that_does_not_parse_is_named(text: str) -> None:
     with pytest.raises(BadPlan) as told:
-        plan_of({"selectors": {"good": "div", "bad": text}})
+        compile_plan({"selectors": {"good": "div", "bad": text}})
     assert [problem.path for problem in told.value.problems] == ["selectors.bad"]
     assert str(told.value).startswith("selectors.bad: ")
 
@@ -153,7 +155,7 @@ def test_a_selector_that_does_not_parse_is_named(text: str) -> None:
     ],
 )
 def test_which_selectors_are_plain(text: str, plain: bool) -> None:
-    assert plan_of({"selectors": {"it": text}}).is_plain is plain
+    assert compile_plan({"selectors": {"it": text}}).is_plain is plain
 
 
 def test_what_looks_like_xpath() -> None:
@@ -162,11 +164,11 @@ def test_what_looks_like_xpath() -> None:
 
 
 def test_a_deep_page_is_left_to_the_process_apart() -> None:
-    html = "<div>" * (DEEP + 1) + "<b>x</b>"
-    with pytest.raises(NeedsApart):
+    html = "<div>" * (DEEP_LEVELS + 1) + "<b>x</b>"
+    with pytest.raises(NeedsParserProcess):
         facts(html, {"it": "div b"})
     assert facts(html, {"it": "b"}).lists == {"it": ["x"]}
-    assert facts(html, {"it": "div b"}, is_apart=True).lists == {"it": ["x"]}
+    assert facts(html, {"it": "div b"}, is_isolated=True).lists == {"it": ["x"]}
 
 
 # Trees of boxes: what the container is can be said without any parser.

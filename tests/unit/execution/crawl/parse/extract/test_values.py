@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.parse.extract.dates import Ambiguous, date_of
-from crawlfleet.execution.crawl.parse.extract.numbers import integer_of, number_of
-from crawlfleet.execution.crawl.parse.extract.prices import price_of
-from crawlfleet.execution.crawl.parse.extract.values import absolute, boolean_of
+from crawlfleet.execution.crawl.parse.extract.dates import Ambiguous, parse_date
+from crawlfleet.execution.crawl.parse.extract.numbers import parse_integer, parse_number
+from crawlfleet.execution.crawl.parse.extract.prices import parse_price
+from crawlfleet.execution.crawl.parse.extract.values import absolute_url, parse_boolean
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ from crawlfleet.execution.crawl.parse.extract.values import absolute, boolean_of
     ],
 )
 def test_prices(text: str, amount: str, currency: str | None) -> None:
-    assert price_of(text) == {"amount": amount, "currency": currency}
+    assert parse_price(text) == {"amount": amount, "currency": currency}
 
 
 @pytest.mark.parametrize(
@@ -66,20 +66,20 @@ def test_prices(text: str, amount: str, currency: str | None) -> None:
     ],
 )
 def test_ranges_and_lower_bounds(text: str, expected: dict[str, Any]) -> None:
-    assert price_of(text) == expected
+    assert parse_price(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "free", "call us", "€", "1,23,4", "1.2.3,4,5"])
 def test_what_is_no_price(text: str) -> None:
-    assert price_of(text) is None
+    assert parse_price(text) is None
 
 
 def test_what_the_page_means_can_be_said() -> None:
-    assert price_of("$5", currency="CAD") == {"amount": "5", "currency": "CAD"}
-    assert price_of("5", currency="CAD") == {"amount": "5", "currency": "CAD"}
-    assert price_of("5 €", currency="CAD") == {"amount": "5", "currency": "EUR"}
-    assert price_of("1.234", decimal=".") == {"amount": "1.234", "currency": None}
-    assert price_of("1,234", decimal=",") == {"amount": "1.234", "currency": None}
+    assert parse_price("$5", currency="CAD") == {"amount": "5", "currency": "CAD"}
+    assert parse_price("5", currency="CAD") == {"amount": "5", "currency": "CAD"}
+    assert parse_price("5 €", currency="CAD") == {"amount": "5", "currency": "EUR"}
+    assert parse_price("1.234", decimal=".") == {"amount": "1.234", "currency": None}
+    assert parse_price("1,234", decimal=",") == {"amount": "1.234", "currency": None}
 
 
 AMOUNTS = st.decimals(min_value=0, max_value=Decimal("9999999.99"), places=2)
@@ -93,12 +93,12 @@ def test_a_price_written_in_any_way_is_read_as_it_was(
 ) -> None:
     written = f"{amount:,.2f}".replace(",", "G").replace(".", marks[1]).replace("G", marks[0])
     text = f"{sign[0]}{between}{written}" if is_first else f"{written}{between}{sign[0]}"
-    assert price_of(text) == {"amount": f"{amount:.2f}", "currency": sign[1]}
+    assert parse_price(text) == {"amount": f"{amount:.2f}", "currency": sign[1]}
 
 
 @given(st.text(max_size=100))
 def test_any_text_is_a_price_with_an_exact_amount_or_none(text: str) -> None:
-    price = price_of(text)
+    price = parse_price(text)
     if price is not None:
         assert Decimal(price["amount"]).is_finite()
 
@@ -121,19 +121,19 @@ def test_any_text_is_a_price_with_an_exact_amount_or_none(text: str) -> None:
     ],
 )
 def test_numbers(text: str, number: float | None) -> None:
-    assert number_of(text) == number
+    assert parse_number(text) == number
 
 
 @given(st.integers(-(10**12), 10**12), st.sampled_from(["", ",", ".", " ", "'"]))
 def test_integers_written_in_groups_come_back(number: int, group: str) -> None:
     text = f"{number:,}".replace(",", group)
     # One dot alone is read as that of a decimal number: there the page's mark must be said.
-    assert integer_of(text, decimal="," if group == "." else None) == number
+    assert parse_integer(text, decimal="," if group == "." else None) == number
 
 
 def test_an_integer_has_no_part() -> None:
-    assert integer_of("4.0") == 4
-    assert integer_of("4.5") is None
+    assert parse_integer("4.0") == 4
+    assert parse_integer("4.5") is None
 
 
 @pytest.mark.parametrize(
@@ -168,18 +168,18 @@ def test_an_integer_has_no_part() -> None:
     ],
 )
 def test_dates(text: str, iso: str | None) -> None:
-    got = date_of(text)
+    got = parse_date(text)
     assert got == iso
     assert not isinstance(got, Ambiguous)
 
 
 def test_a_date_that_could_be_two_stays_text_unless_the_page_is_known() -> None:
-    assert isinstance(date_of("05/03/2024"), Ambiguous)
-    assert date_of("05/03/2024") == "05/03/2024"
-    assert date_of("05/03/2024", day_first=True) == "2024-03-05"
-    assert date_of("05/03/2024", day_first=False) == "2024-05-03"
-    assert isinstance(date_of("03.05.24"), Ambiguous)
-    assert date_of("03.05.24", day_first=True) == "2024-05-03"
+    assert isinstance(parse_date("05/03/2024"), Ambiguous)
+    assert parse_date("05/03/2024") == "05/03/2024"
+    assert parse_date("05/03/2024", day_first=True) == "2024-03-05"
+    assert parse_date("05/03/2024", day_first=False) == "2024-05-03"
+    assert isinstance(parse_date("03.05.24"), Ambiguous)
+    assert parse_date("03.05.24", day_first=True) == "2024-05-03"
 
 
 DAYS = st.dates(min_value=date(1900, 1, 1), max_value=date(2999, 12, 31))
@@ -187,14 +187,14 @@ DAYS = st.dates(min_value=date(1900, 1, 1), max_value=date(2999, 12, 31))
 
 @given(DAYS, st.sampled_from(["%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d %B %Y", "%B %d, %Y", "%Y年%m月%d日"]))
 def test_a_day_written_in_any_way_is_read_as_it_was(day: date, form: str) -> None:
-    assert date_of(day.strftime(form)) == day.isoformat()
+    assert parse_date(day.strftime(form)) == day.isoformat()
 
 
 @given(DAYS)
 def test_strokes_never_give_a_wrong_day(day: date) -> None:
-    got = date_of(day.strftime("%d/%m/%Y"))
+    got = parse_date(day.strftime("%d/%m/%Y"))
     assert got == day.isoformat() or isinstance(got, Ambiguous)
-    assert date_of(day.strftime("%d/%m/%Y"), day_first=True) == day.isoformat()
+    assert parse_date(day.strftime("%d/%m/%Y"), day_first=True) == day.isoformat()
 
 
 @given(
@@ -204,20 +204,20 @@ def test_strokes_never_give_a_wrong_day(day: date) -> None:
 def test_instants_keep_their_offset(moment: datetime, hours: int) -> None:
     aware = moment.replace(microsecond=0, tzinfo=timezone(timedelta(hours=hours)) if hours else UTC)
     for text in (aware.isoformat(), format_datetime(aware)):
-        got = date_of(text)
+        got = parse_date(text)
         assert got is not None
         assert datetime.fromisoformat(got) == aware
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_a_date_or_none(text: str) -> None:
-    got = date_of(text)
+    got = parse_date(text)
     if got is not None and not isinstance(got, Ambiguous):
         datetime.fromisoformat(got)
 
 
 def test_booleans_and_addresses() -> None:
-    assert [boolean_of(word) for word in ("Yes", " true ", "是", "no", "0", "maybe", "")] == [
+    assert [parse_boolean(word) for word in ("Yes", " true ", "是", "no", "0", "maybe", "")] == [
         True,
         True,
         True,
@@ -226,5 +226,5 @@ def test_booleans_and_addresses() -> None:
         None,
         None,
     ]
-    assert absolute("../x?y#z", "http://a.test/b/c") == "http://a.test/x?y#z"
-    assert absolute("http://[", "http://a.test/") is None
+    assert absolute_url("../x?y#z", "http://a.test/b/c") == "http://a.test/x?y#z"
+    assert absolute_url("http://[", "http://a.test/") is None

@@ -1,6 +1,9 @@
-"""Drain a node, hold it for maintenance, or let it take work again."""
+"""Changes of a node that a person requests: drain it or hold it for maintenance, let it take work
+again, set its slots, remove it."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import limits
@@ -8,26 +11,31 @@ from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.model.instants import ms
 from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.node_store import NodeStore
+from crawlfleet.ports.node_store import NodeSessionStore, NodeStore
 
 DRAIN_S = 300.0
 
 
-class Drain:
-    def __init__(self, *, store: NodeStore, broker: Broker, clock: Clock) -> None:
+class _Store(NodeStore, NodeSessionStore, Protocol):
+    pass
+
+
+class NodeChanges:
+    def __init__(self, *, store: _Store, broker: Broker, clock: Clock) -> None:
         self._store = store
         self._broker = broker
         self._clock = clock
 
-    async def drain(self, node: NodeId, within_s: float = DRAIN_S) -> None:
+    async def drain_node(self, node: NodeId, within_s: float = DRAIN_S) -> None:
         """Give the node no new work; what it runs is finished, or handed back when the time is up."""
         if not 0 <= within_s <= 7 * 86_400:
             raise InvalidInput("0 s to 7 days", field="within_s")
         now = self._clock.now()
-        await self._hold(node, now + ms(within_s))
+        await self._set_drain(node, now + ms(within_s))
 
-    async def ready(self, node: NodeId) -> None:
-        await self._hold(node, None)
+    async def make_ready(self, node: NodeId) -> None:
+        """End a drain: the node is given new work again."""
+        await self._set_drain(node, None)
 
     async def set_slots(self, node: NodeId, slots: int | None, *, follows_load: bool = False) -> None:
         """Set the slots of the node: a number, or as its load allows, or (neither) as its cluster or the node sets."""
@@ -37,7 +45,13 @@ class Drain:
             raise NotFound(f"no node {node_text(node)}")
         await self._broker.signals.send_signals([node_topic(node), LOOK, LEADER])
 
-    async def _hold(self, node: NodeId, drain_by: int | None) -> None:
+    async def unregister_node(self, node: NodeId) -> None:
+        """Remove the node: its secret is revoked at once, its work is free when its lease has ended, its history
+        stays."""
+        await self._store.unregister_node(node, self._clock.now())
+        await self._broker.signals.send_signals([node_topic(node)])
+
+    async def _set_drain(self, node: NodeId, drain_by: int | None) -> None:
         if not await self._store.set_maintenance(node, drain_by, drain_by is not None, self._clock.now()):
             raise NotFound(f"no node {node_text(node)}")
         await self._broker.signals.send_signals([node_topic(node), LOOK, LEADER])
