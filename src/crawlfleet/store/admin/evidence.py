@@ -69,11 +69,11 @@ class EvidenceTables:
         async def insert_position(tx: Tx) -> None:
             await tx.insert_new(schema.installation, ("key", "value"), [(_POSITION_KEY, str(await last_number(tx)))])
 
-        if not await self._engine.glance(lambda tx: tx.fetch(FOLDED_TO)):
+        if not await self._engine.read_by_key(lambda tx: tx.fetch(FOLDED_TO)):
             await self._engine.write(insert_position)
 
     async def ended_runs(self, rows: int) -> EndedRuns | None:
-        position = await self._engine.glance(lambda tx: tx.fetch(FOLDED_TO))
+        position = await self._engine.read_by_key(lambda tx: tx.fetch(FOLDED_TO))
         if not position:
             return None
         after = int(position[0][0])

@@ -14,7 +14,6 @@ from crawlfleet.store.admin.cluster_config import lock_installation
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.row_codec import RowCodec
-from crawlfleet.store.tasks.idempotency import claim_key, store_answer
 
 _TOKENS = RowCodec(schema.token, TokenRecord)
 _COLUMNS = _TOKENS.select

@@ -98,7 +98,7 @@ class StepRelease:
         return await self._decide_steps(await self._lock_steps(steps))
 
     async def _lock_steps(self, steps: Iterable[TaskId]) -> list[LiveTask]:
-        return [step for step in await self._transition.locked(steps) if step.status is TaskStatus.WAITING]
+        return [step for step in await self._transition.lock_tasks(steps) if step.status is TaskStatus.WAITING]
 
     async def _decide_steps(self, ready: Sequence[LiveTask]) -> dict[TaskId, TaskStatus]:
         if not ready:
@@ -203,7 +203,7 @@ class StepRelease:
     def _apply_transition(self, step: LiveTask, transition: object) -> None:
         if not isinstance(transition, TaskTransition):
             raise InvariantBroken(f"a waiting step was refused what was decided: {transition}")
-        if self._transition.take(step, transition, is_unrun=True) and transition.after.status.is_final:
+        if self._transition.apply_transition(step, transition, is_unrun=True) and transition.after.status.is_final:
             self._ended[step.id] = transition.after.status
 
     async def _reserve_items(self, step: LiveTask, count: int) -> str | None:

@@ -23,7 +23,7 @@ from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.projects.project_quotas import load_submit_quotas, over_limit
 from crawlfleet.store.row_codec import Format, RecordReader
-from crawlfleet.store.tasks.idempotency import claim_key, store_answer
+from crawlfleet.store.tasks.idempotency import store_answer
 from crawlfleet.store.tasks.lanes import LaneBook
 from crawlfleet.store.tasks.live_tasks import LOCK_FINAL, next_round
 from crawlfleet.store.tasks.task_insert import NEW_TASKS
@@ -120,7 +120,7 @@ class FlowTables:
         async def read_steps(tx: Tx) -> tuple[Sequence[Row], Sequence[Row]]:
             return await tx.fetch(STEPS, flow), await tx.fetch(ITEMS, flow)
 
-        steps, items = await self._engine.browse(read_steps)
+        steps, items = await self._engine.browse_rows(read_steps)
         counts: dict[StepKey, dict[TaskStatus, int]] = defaultdict(dict)
         for key, status, count in items:
             counts[key][task_rows.STATUSES[status]] = count
@@ -141,7 +141,7 @@ class FlowTables:
             places = await tx.fetch(PLACE, task)
             return places, await tx.fetch(WAITS_FOR, task) if places else ()
 
-        places, parents = await self._engine.glance(read_place)
+        places, parents = await self._engine.read_by_key(read_place)
         if not places:
             return None
         flow, key, item, items, unrun = places[0]
@@ -157,7 +157,7 @@ class FlowTables:
 
 async def _insert_flow(tx: Tx, lanes: LaneBook, transition: Transition, flow: NewFlow) -> None:
     """Insert the rows of a flow, with every step waiting. Raises OverLimit."""
-    await lanes.keep(tx, {step.task.lane for step in flow.steps})
+    await lanes.keep_lanes(tx, {step.task.lane for step in flow.steps})
     for quota in (await load_submit_quotas(tx, lanes, flow.limited, flow.created_at)).values():
         if full := quota.violation([lanes[step.task.lane].requirement for step in flow.steps]):
             raise over_limit(full, quota.renews_at, flow.created_at)
@@ -239,7 +239,7 @@ class _FlowResumption:
         release = StepRelease(self._transition, tx, self._lanes, self._now)
         ready = [steps[key].task for key in again if not edges[steps[key].task]]
         await self._transition.release_children(await release.decide_ready(ready))
-        return await self._transition.write()
+        return await self._transition.write_all()
 
     async def _reopen_steps(self, waits: Mapping[TaskId, int], items: Mapping[StepKey, list[TaskId]]) -> None:
         wanted = [*waits, *(task for listed in items.values() for task in listed)]
@@ -250,7 +250,7 @@ class _FlowResumption:
         await self._tx.execute("UPDATE flow_step SET unrun = 0 WHERE task AMONG($1)", list(waits))
 
     async def _extend_waits(self, more: Mapping[TaskId, int]) -> None:
-        for step in await self._transition.locked(task for task, count in more.items() if count):
+        for step in await self._transition.lock_tasks(task for task, count in more.items() if count):
             after = step._replace(waits=step.waits + more[step.id])
             self._transition.apply_transition(step, TaskTransition(after, Kind.TASK_READY))
 

@@ -20,7 +20,6 @@ from crawlfleet.store import schema
 from crawlfleet.store.composites.crawls import add_crawl
 from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.row_codec import RowCodec
-from crawlfleet.store.tasks.transaction_log import TransactionLog
 
 LOCK_GROUPS = (
     "SELECT id, project, is_closed, finished_at FROM task_group WHERE id AMONG($1) ORDER BY id LOCK_ROWS(task_group)"

@@ -100,10 +100,10 @@ class GroupTables:
         return GROUPS.from_rows(await self._engine.run_query(query.order_by(task_group.c.id.desc()).limit(limit)))
 
     async def group_counts(self, ids: Sequence[GroupId]) -> dict[GroupId, GroupCounts]:
-        return await self._engine.glance(lambda tx: _load_counts(tx, ids))
+        return await self._engine.read_by_key(lambda tx: _load_counts(tx, ids))
 
     async def count_members(self, group: GroupId) -> GroupCounts:
-        rows = await self._engine.browse(lambda tx: tx.fetch(COUNT_MEMBERS, group))
+        rows = await self._engine.browse_rows(lambda tx: tx.fetch(COUNT_MEMBERS, group))
         return _make_counts(dict(rows))
 
     async def list_members(
@@ -135,7 +135,7 @@ class GroupTables:
                 for row in await tx.fetch(MEMBER_FAILURES, group, int(status), limit)
             ]
 
-        rows = sorted(await self._engine.glance(read_failures))[:limit]
+        rows = sorted(await self._engine.read_by_key(read_failures))[:limit]
         return [MemberFailure(task, task_rows.STATUSES[status], message) for task, status, message in rows]
 
     async def close_group(self, group: GroupId) -> bool:

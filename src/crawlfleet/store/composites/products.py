@@ -133,7 +133,7 @@ class ProductTables:
         return await self._query_products(query)
 
     async def _query_products(self, query: Select[Any]) -> list[ProductRecord]:
-        return PRODUCTS.from_rows(await self._engine.query(query))
+        return PRODUCTS.from_rows(await self._engine.run_query(query))
 
 
 def _shop_query(project: str, shop: str, after: ProductKey) -> Select[Any]:

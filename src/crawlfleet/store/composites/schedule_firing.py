@@ -24,7 +24,7 @@ from crawlfleet.store.engine.transaction import Engine, Row, Tx
 from crawlfleet.store.projects.project_quotas import over_limit
 from crawlfleet.store.projects.projects import lock_projects
 from crawlfleet.store.tasks.lanes import LaneBook
-from crawlfleet.store.tasks.task_insert import add_tasks, stored_answer
+from crawlfleet.store.tasks.task_insert import add_tasks
 from crawlfleet.store.tasks.transaction_log import write_events
 from crawlfleet.store.tasks.transitions import Transition
 

@@ -21,7 +21,6 @@ from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.row_codec import Format, RowCodec
-from crawlfleet.store.tasks.idempotency import claim_key, store_answer
 from crawlfleet.store.tasks.transaction_log import write_events
 
 SCHEDULES = RowCodec(
@@ -144,7 +143,7 @@ class ScheduleTables:
         return SCHEDULES.from_rows(await self._engine.read(read_due))
 
     async def next_due(self) -> Instant | None:
-        due_at: Instant | None = (await self._engine.glance(lambda tx: tx.fetch(NEXT_DUE)))[0][0]
+        due_at: Instant | None = (await self._engine.read_by_key(lambda tx: tx.fetch(NEXT_DUE)))[0][0]
         return due_at
 
 

@@ -122,7 +122,7 @@ class HostTables:
         return await self._engine.write(write_grants, term)
 
     async def load_grants(self, nodes: Sequence[NodeId]) -> dict[NodeId, Granted]:
-        rows = await self._engine.glance(lambda tx: tx.fetch(GRANTED, list(nodes)))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(GRANTED, list(nodes)))
         by_node: dict[NodeId, Granted] = {}
         shares: dict[NodeId, list[tuple[HostShare, Instant]]] = {}
         for node, session, version, until, *share in rows:

@@ -17,7 +17,6 @@ from crawlfleet.store.admin.cluster_config import lock_installation
 from crawlfleet.store.admin.tokens import spend_enrolment
 from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.row_codec import RowCodec
-from crawlfleet.store.tasks.idempotency import claim_key, store_answer
 from crawlfleet.store.tasks.transaction_log import write_events
 
 CLUSTERS = RowCodec(schema.cluster, Cluster)

@@ -60,7 +60,7 @@ class _NodeRow(NamedTuple):
 
 
 _SELECT_NODE = f"SELECT {joined_columns(_NodeRow._fields)} FROM node n JOIN lease l ON l.node = n.id"
-_CHANGED_CLUSTERS = CLUSTERS.only("name", "status", "description", "project", "changed_at")
+_CHANGED_CLUSTERS = CLUSTERS.column_writer("name", "status", "description", "project", "changed_at")
 _SELECT_CLUSTER = f"SELECT {CLUSTERS.select} FROM cluster"
 NODE_BY_SECRET = "SELECT id FROM node WHERE secret_hash = $1"
 
@@ -134,7 +134,9 @@ class NodeTables:
         if ids is None:
             rows = await self._engine.read(lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.removed_at IS NULL"))
         else:
-            rows = await self._engine.glance(lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.id AMONG($1)", list(ids)))
+            rows = await self._engine.read_by_key(
+                lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.id AMONG($1)", list(ids))
+            )
         return [_node_from_row(row) for row in rows]
 
     async def placement_view(self) -> PlacementView:

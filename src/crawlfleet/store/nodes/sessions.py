@@ -94,7 +94,7 @@ class SessionTables:
             if after is not None and session != after:
                 return session, None
             transition = Transition(tx, self._lanes, now)
-            await transition.change_held(node, decide)
+            await transition.change_held_tasks(node, decide)
             opened_description = description | {"slots": slots, "task_types": list(task_types)}
             await tx.update(schema.node, ("id", "description"), [(node, row_codec.encode(opened_description))])
             # Only here does a lease change its length: the node relies on the length it received at its last opening.
@@ -113,7 +113,7 @@ class SessionTables:
             await tx.update(schema.lease, tuple(opened), [tuple(opened.values())])
             for batch in await clear_health(tx, node, now, above=Health.HEALTHY):
                 transition.journal.tell(batch)
-            return session + 1, await transition.write()
+            return session + 1, await transition.write_all()
 
         return await self._engine.write(write_session)
 
@@ -139,7 +139,7 @@ class SessionTables:
             if not rows or rows[0][:2] != (session, 1) or (renewals is not None and rows[0][2] != renewals):
                 return None
             transition = Transition(tx, self._lanes, now)
-            await transition.change_held(node, decide)
+            await transition.change_held_tasks(node, decide)
             await tx.execute("UPDATE lease SET is_open = 0 WHERE node = $1", node)
             # A node held by a person stays held, through restarts and lost leases, until a person releases it.
             sql = f"UPDATE node SET status = $2 WHERE id = $1 AND removed_at IS NULL AND status <> {_HELD}"
@@ -149,7 +149,7 @@ class SessionTables:
             transition.journal.tell(EventBatch(kind, shared={"node": node, "session": session, "tasks": tasks}))
             for batch in (*await clear_health(tx, node, now), unavailable_event(node, status.word)):
                 transition.journal.tell(batch)
-            return await transition.write()
+            return await transition.write_all()
 
         return await self._engine.write(close_session, term)
 

@@ -73,7 +73,7 @@ class DailyTables:
         return await self._engine.write(grant_all) if wants else []
 
     async def day_uses(self, projects: Sequence[str], day: Day) -> dict[str, Amounts]:
-        return await self._engine.glance(lambda tx: load_day_uses(tx, projects, day)) if projects else {}
+        return await self._engine.read_by_key(lambda tx: load_day_uses(tx, projects, day)) if projects else {}
 
     async def parked_with_room(self, now: Instant, limit: int) -> list[TaskId]:
         async def find_parked(tx: Tx) -> list[TaskId]:

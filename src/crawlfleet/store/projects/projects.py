@@ -37,10 +37,10 @@ class ProjectTables:
     _lanes: LaneBook
 
     async def list_projects(self) -> list[Project]:
-        return [project_from_row(row) for row in await self._engine.glance(lambda tx: tx.fetch(PROJECTS))]
+        return [project_from_row(row) for row in await self._engine.read_by_key(lambda tx: tx.fetch(PROJECTS))]
 
     async def load_project(self, name: str) -> Project:
-        rows = await self._engine.glance(lambda tx: tx.fetch(PROJECT, name))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(PROJECT, name))
         return project_from_row(rows[0]) if rows else Project(name)
 
     async def change_project(
