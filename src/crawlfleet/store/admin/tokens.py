@@ -14,6 +14,7 @@ from crawlfleet.store.admin.cluster_config import lock_installation
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.row_codec import RowCodec
+from crawlfleet.store.tasks.idempotency import claim_key, store_answer
 
 _TOKENS = RowCodec(schema.token, TokenRecord)
 _COLUMNS = _TOKENS.select
@@ -49,10 +50,10 @@ class TokenTables:
 
     async def add_token_once(self, token: NewToken, claim: Claim, now: Instant) -> TokenAnswer:
         async def insert_once(tx: Tx) -> TokenAnswer:
-            if (stored_id := await claimed(tx, claim, now)) is not None:
+            if (stored_id := await claim_key(tx, claim, now)) is not None:
                 return TokenAnswer((await _lock_token(tx, int(stored_id))), is_replay=True)
             record = await _insert_token(tx, token, now)
-            await keep_answer(tx, claim, str(record.id).encode())
+            await store_answer(tx, claim, str(record.id).encode())
             return TokenAnswer(record)
 
         return await self._engine.write(insert_once)

@@ -104,7 +104,7 @@ class StepRelease:
         if not ready:
             return {}
         stored = {
-            row[0]: _StoredStep(row[1], row[2], row_codec.step_spec(row[3]))
+            row[0]: _StoredStep(row[1], row[2], row_codec.decode_step_spec(row[3]))
             for row in await self._tx.fetch(SPECS, [step.id for step in ready])
         }
         ends = await self._load_ends(stored.values())
@@ -143,7 +143,7 @@ class StepRelease:
         for key, task in seen.items():
             end = ends[task]
             try:
-                result = row_codec.decode(results[task]) if stored.spec.looks and task in results else None
+                result = row_codec.decode_json(results[task]) if stored.spec.looks and task in results else None
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
                 return flow_steps.FailStep(f"the result of step {key} cannot be read: {exc}")
             ended[key] = Ended(end.status, result, end.reason, end.unrun)

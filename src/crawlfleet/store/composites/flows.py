@@ -23,7 +23,7 @@ from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.projects.project_quotas import load_submit_quotas, over_limit
 from crawlfleet.store.row_codec import Format, RecordReader
-from crawlfleet.store.tasks.idempotency import store_answer
+from crawlfleet.store.tasks.idempotency import claim_key, store_answer
 from crawlfleet.store.tasks.lanes import LaneBook
 from crawlfleet.store.tasks.live_tasks import LOCK_FINAL, next_round
 from crawlfleet.store.tasks.task_insert import NEW_TASKS
@@ -100,7 +100,7 @@ class FlowTables:
 
     async def add_flow(self, flow: NewFlow, claim: Claim | None, now: Instant) -> AddedFlow:
         async def write_flow(tx: Tx) -> AddedFlow:
-            if claim is not None and (stored_id := await claimed(tx, claim, now)) is not None:
+            if claim is not None and (stored_id := await claim_key(tx, claim, now)) is not None:
                 return AddedFlow(int(stored_id), Applied(), is_replay=True)
             transition = Transition(tx, self._lanes, now)
             await _insert_flow(tx, self._lanes, transition, flow)
@@ -164,8 +164,8 @@ async def _insert_flow(tx: Tx, lanes: LaneBook, transition: Transition, flow: Ne
     membership = GroupMembership(tx)
     # Closed: only the steps of its graph are members.
     membership.create_group(NewGroup(flow.id, flow.project, flow.name, GroupKind.FLOW, is_closed=True))
-    await membership.write_groups((), transition.journal, flow.created_at)
-    transition.journal.member_moved(flow.id, None, TaskStatus.WAITING, len(flow.steps))
+    await membership.write_groups((), transition.tx_log, flow.created_at)
+    transition.tx_log.count_member(flow.id, None, TaskStatus.WAITING, len(flow.steps))
     await tx.insert(schema.task, NEW_TASKS.columns, NEW_TASKS.to_rows(step.task for step in flow.steps))
     live = [
         LiveTask.new(

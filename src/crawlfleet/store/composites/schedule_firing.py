@@ -24,7 +24,7 @@ from crawlfleet.store.engine.transaction import Engine, Row, Tx
 from crawlfleet.store.projects.project_quotas import over_limit
 from crawlfleet.store.projects.projects import lock_projects
 from crawlfleet.store.tasks.lanes import LaneBook
-from crawlfleet.store.tasks.task_insert import add_tasks
+from crawlfleet.store.tasks.task_insert import add_tasks, stored_answer
 from crawlfleet.store.tasks.transaction_log import write_events
 from crawlfleet.store.tasks.transitions import Transition
 
@@ -182,7 +182,7 @@ class _FiringTransaction:
 
 async def _run_by_hand(tx: Tx, lanes: LaneBook, run: HandRun, now: Instant) -> RunAnswer:
     schedule = await lock_schedule(tx, run.schedule)
-    if run.claim is not None and (stored := await kept_answer(tx, run.claim, 1, now)) is not None:
+    if run.claim is not None and (stored := await stored_answer(tx, run.claim, 1, now)) is not None:
         return RunAnswer(stored.items[0], is_replay=stored.is_replay)
     await lock_projects(tx, run.limited)
     live = await _select_live(tx, schedule.recent)
@@ -201,7 +201,7 @@ async def _run_by_hand(tx: Tx, lanes: LaneBook, run: HandRun, now: Instant) -> R
         tick = Tick(schedule.id, tick_at, TickStatus.BY_HAND, item.id, now)
         await tx.insert(schema.tick, TICK_ROWS.columns, [TICK_ROWS.to_row(tick)])
         recent = _select_recent([*schedule.recent, item.id], {*live, item.id})
-        await tx.execute(SET_RECENT, schedule.id, row_codec.encode(recent))
+        await tx.execute(SET_RECENT, schedule.id, row_codec.encode_json(recent))
         shared = {"schedule": schedule.id, "task": item.id, "is_by_hand": True}
         await write_events(tx, [EventBatch(Kind.SCHEDULE_FIRED, shared=shared)], now)
     return RunAnswer(item, added.answers[0].is_replay, added.ready, cancelled)

@@ -21,6 +21,7 @@ from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.row_codec import Format, RowCodec
+from crawlfleet.store.tasks.idempotency import claim_key, store_answer
 from crawlfleet.store.tasks.transaction_log import write_events
 
 SCHEDULES = RowCodec(
@@ -70,14 +71,14 @@ class ScheduleTables:
 
     async def add_schedule(self, make: Callable[[], Schedule], claim: Claim | None, now: Instant) -> ScheduleAnswer:
         async def insert_schedule(tx: Tx) -> ScheduleAnswer:
-            if claim is not None and (stored_id := await claimed(tx, claim, now)) is not None:
+            if claim is not None and (stored_id := await claim_key(tx, claim, now)) is not None:
                 return ScheduleAnswer(await lock_schedule(tx, int(stored_id)), is_replay=True)
             schedule = make()
             if (await tx.fetch(COUNT_SCHEDULES))[0][0] >= limits.SCHEDULES:
                 raise OverLimit(f"there are {limits.SCHEDULES} schedules already")
             await tx.insert(schema.schedule, SCHEDULES.columns, [SCHEDULES.to_row(schedule)])
             if claim is not None:
-                await keep_answer(tx, claim, str(schedule.id).encode())
+                await store_answer(tx, claim, str(schedule.id).encode())
             await _write_event(tx, Kind.SCHEDULE_CREATED, schedule.id, now, task_type=schedule.task_type)
             return ScheduleAnswer(schedule)
 

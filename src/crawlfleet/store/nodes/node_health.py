@@ -58,7 +58,7 @@ class NodeHealthTables:
         return [
             HeartbeatSample(sampled_at, measured)
             for sampled_at, body in reversed(rows)
-            if (measured := row_codec.measurement(bytes(body))) is not None
+            if (measured := row_codec.decode_measurement(bytes(body))) is not None
         ]
 
 
@@ -67,7 +67,7 @@ async def clear_health(tx: Tx, node: NodeId, now: Instant, above: Health = Healt
     rows = await tx.fetch(HEALTHS, [node])
     if not rows or rows[0][1] <= above:
         return []
-    await tx.execute(CLEAR, node, int(Health.UNKNOWN), row_codec.encode({}), now)
+    await tx.execute(CLEAR, node, int(Health.UNKNOWN), row_codec.encode_json({}), now)
     return [_health_event(HealthChange(node, Health(rows[0][1]), Health.UNKNOWN, {}))]
 
 

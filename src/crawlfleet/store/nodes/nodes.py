@@ -31,7 +31,7 @@ from crawlfleet.store.nodes.node_registration import (
 )
 from crawlfleet.store.projects.project_rows import PROJECTS, project_from_row
 from crawlfleet.store.tasks.lanes import LaneBook
-from crawlfleet.store.tasks.ready_tasks import QUEUES, READY_LANE_ENDS, READY_LANE_HEADS, queue_of
+from crawlfleet.store.tasks.ready_tasks import QUEUES, READY_LANE_ENDS, READY_LANE_HEADS, queue_from_row
 from crawlfleet.store.tasks.transaction_log import write_events
 
 
@@ -143,7 +143,7 @@ class NodeTables:
         async def read_view(tx: Tx) -> PlacementView:
             nodes = [_node_from_row(row) for row in await tx.fetch(f"{_SELECT_NODE} WHERE n.removed_at IS NULL")]
             clusters = [_cluster_from_row(row) for row in await tx.fetch(_SELECT_CLUSTER)]
-            queues = [queue_of(row) for row in await tx.fetch(QUEUES)]
+            queues = [queue_from_row(row) for row in await tx.fetch(QUEUES)]
             projects = [project_from_row(row) for row in await tx.fetch(PROJECTS)]
             heads = {row[0]: row[1] for row in await tx.fetch(READY_LANE_HEADS)}
             lifo = [queue.name for queue in queues if queue.is_lifo]
@@ -182,16 +182,16 @@ def _node_from_row(row: Row) -> Node:
         status = NodeStatus.MAINTENANCE
     return Node(
         id=stored.id,
-        description=row_codec.description(stored.description),
+        description=row_codec.decode_description(stored.description),
         status=status,
         health=Health(stored.health),
-        health_details=row_codec.details(stored.health_details),
+        health_details=row_codec.decode_details(stored.health_details),
         health_at=stored.health_at,
         session=stored.session,
         is_session_open=bool(stored.is_open),
         renewals=stored.renewals,
         renewed_at=stored.renewed_at,
-        measurement=row_codec.measurement(stored.measurement),
+        measurement=row_codec.decode_measurement(stored.measurement),
         slots_wanted=stored.slots_wanted,
         drain_by=stored.drain_by,
         created_at=stored.created_at,

@@ -132,7 +132,7 @@ async def _complete_outcomes(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome
     return await transition.write_all()
 
 
-def _seen(outcomes: Sequence[Outcome], projects: Mapping[ExecutionId, str]) -> list[ProductSighting]:
+def _seen_products(outcomes: Sequence[Outcome], projects: Mapping[ExecutionId, str]) -> list[ProductSighting]:
     """Return the products seen by the outcomes that were accepted."""
     return [
         ProductSighting(projects[outcome.execution], outcome.execution, product)
@@ -207,7 +207,7 @@ async def next_round(
     await tx.execute(DELETE_DEAD_LETTERS, ids)
     await tx.insert(schema.live, task_rows.LIVE_COLUMNS, task_rows.LIVE.to_rows(opened))
     await reopen_groups(tx, (final.group for final in finals if final.group is not None))
-    journal.tell(EventBatch(Kind.TASK_REOPENED, {"task": ids, "round": [task.round for task in opened]}))
+    tx_log.add_events(EventBatch(Kind.TASK_REOPENED, {"task": ids, "round": [task.round for task in opened]}))
 
 
 async def _drop_finals(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant) -> Applied:

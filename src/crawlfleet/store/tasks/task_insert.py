@@ -299,7 +299,7 @@ class _Adding:
 
     async def _write_rows(self) -> None:
         groups = set(map(_GROUP, self._tasks))
-        await self._membership.write_groups(groups, self._journal, self._now)
+        await self._membership.write_groups(groups, self._tx_log, self._now)
         if self._tasks:
             await self._write_tasks()
             self._note_tasks()
