@@ -10,7 +10,7 @@ from typing import Any, Self
 import aiohttp
 import msgspec
 
-from crawlfleet.model.ids import parse
+from crawlfleet.model.ids import parse_id
 from crawlfleet.wire.sync import OpenDown, OpenUp, SyncDown, SyncUp, SyncVerdict
 
 WAIT_MS = 2_000
@@ -51,7 +51,7 @@ class IdleNodes:
         raw = await self._call(f"{url}/api/v1/nodes:register", self._token, msgspec.json.encode(body))
         answer: dict[str, Any] = msgspec.json.decode(raw)
         name, secret = answer["node_id"], answer["secret"]
-        node = parse(name, "node", field="node")
+        node = parse_id(name, "node", field="node")
         up = msgspec.json.encode(OpenUp(node, secret, slots=1, task_types=["nothing"]))
         down = msgspec.json.decode(await self._call(f"{url}/api/v1/nodes/{name}:open", secret, up), type=OpenDown)
         sync = self._sync(f"{url}/api/v1/nodes/{name}:sync", secret, node, down.session)

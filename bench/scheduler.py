@@ -99,7 +99,7 @@ class Backlog:
         self._sizes: dict[LaneId, int] = {}
         wanted = [(project, one) for project in range(PROJECTS) for one in classes()]
         for project, requirement in wanted:
-            lane = Lane.of("default", f"p{project}", rng.randint(1, 10), requirement)
+            lane = Lane.with_id("default", f"p{project}", rng.randint(1, 10), requirement)
             self.lanes[lane.id] = lane
             waited_ms = rng.randrange(600_000)
             self._heads[lane.id] = (NOW - waited_ms - EPOCH_MS) << _TIME_SHIFT

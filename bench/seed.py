@@ -16,7 +16,7 @@ _CHUNK = 100_000
 
 async def seed_finished(store: SqlStore, count: int) -> None:
     """Tasks, executions and final rows as the real path leaves them, all older than anything new."""
-    lane = Lane.of("default", "history", 5, Requirement("echo"))
+    lane = Lane.with_id("default", "history", 5, Requirement("echo"))
     await store.ensure_lanes([lane])
     for start in range(0, count, _CHUNK):
         size = min(_CHUNK, count - start)

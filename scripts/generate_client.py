@@ -70,8 +70,8 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="change nothing; exit code 1 when a file is out of date")
     is_check = parser.parse_args().check
     stale = []
-    for path, made in {GENERATED / "models.py": models_text(), GENERATED / "blocking.py": blocking_text()}.items():
-        text = formatted(made, path)
+    for path, code in {GENERATED / "models.py": models_text(), GENERATED / "blocking.py": blocking_text()}.items():
+        text = format_code(code, path)
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             stale.append(path)
             if not is_check:
@@ -83,7 +83,7 @@ def main() -> int:
     return 0
 
 
-def formatted(text: str, path: Path) -> str:
+def format_code(text: str, path: Path) -> str:
     command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(path), "-"]
     return subprocess.run(command, input=text, capture_output=True, check=True, text=True, cwd=ROOT).stdout
 
@@ -101,7 +101,7 @@ def models_text() -> str:
     """Structs of the schemas that answers refer to; what goes in is written by callers as plain mappings."""
     document = openapi_document()
     schemas = document["components"]["schemas"]
-    wanted = _reachable(schemas, _answers(document)) - _BY_HAND
+    wanted = _reachable_schemas(schemas, _answer_schemas(document)) - _BY_HAND
     slim = {
         "openapi": "3.1.0",
         "info": {"title": "crawlfleet", "version": "0"},
@@ -147,47 +147,47 @@ def models_text() -> str:
             stdin=subprocess.DEVNULL,
             cwd=folder,
         )
-        return _finished(target.read_text(encoding="utf-8"))
+        return _simplify_models(target.read_text(encoding="utf-8"))
 
 
-def _finished(text: str) -> str:
+def _simplify_models(text: str) -> str:
     """A field that an answer may leave out is None then: one way of not being there is enough."""
     text = re.sub(r": (.+?) \| None \| UnsetType = UNSET", r": \1 | None = None", text)
     text = re.sub(r": (.+?) \| UnsetType = UNSET", r": \1 | None = None", text)
     text = text.replace(" | UnsetType = ", " = ").replace("(Struct):", "(Struct, frozen=True, kw_only=True):")
-    return re.sub(r"from msgspec import .*", _import_of, text, count=1)
+    return re.sub(r"from msgspec import .*", _without_unset, text, count=1)
 
 
-def _import_of(line: re.Match[str]) -> str:
+def _without_unset(line: re.Match[str]) -> str:
     left = [name for name in line[0].removeprefix("from msgspec import ").split(", ") if "nset" not in name.lower()]
     return f"from msgspec import {', '.join(left)}"
 
 
-def _answers(document: dict[str, Any]) -> set[str]:
+def _answer_schemas(document: dict[str, Any]) -> set[str]:
     """Names of the schemas in good answers."""
-    found: set[str] = set()
+    names: set[str] = set()
     for item in document["paths"].values():
         for operation in item.values():
             for status, answer in operation.get("responses", {}).items():
                 if status.startswith("2"):
-                    found |= _references(answer)
-    return found
+                    names |= _referenced_schemas(answer)
+    return names
 
 
-def _reachable(schemas: dict[str, Any], names: set[str]) -> set[str]:
-    found: set[str] = set()
+def _reachable_schemas(schemas: dict[str, Any], names: set[str]) -> set[str]:
+    reached: set[str] = set()
     while names:
-        found |= names
-        names = set().union(*(_references(schemas[name]) for name in names)) - found
-    return found
+        reached |= names
+        names = set().union(*(_referenced_schemas(schemas[name]) for name in names)) - reached
+    return reached
 
 
-def _references(node: object) -> set[str]:
+def _referenced_schemas(node: object) -> set[str]:
     if isinstance(node, dict):
         own = {str(node["$ref"]).rpartition("/")[2]} if "/schemas/" in str(node.get("$ref", "")) else set()
-        return own.union(*(_references(value) for value in node.values()))
+        return own.union(*(_referenced_schemas(value) for value in node.values()))
     if isinstance(node, list):
-        return set[str]().union(*(_references(value) for value in node))
+        return set[str]().union(*(_referenced_schemas(value) for value in node))
     return set()
 
 
@@ -208,18 +208,18 @@ _BOUNDS = frozenset(
 
 
 def _without_bounds(schema: Any) -> Any:
-    """Bounds and choices bind those who send; whoever reads an answer of a newer master takes it as it is."""
+    """Bounds and choices bind callers that send; a client takes the answer of a newer master as it is."""
     if isinstance(schema, list):
         return [_without_bounds(value) for value in schema]
     if not isinstance(schema, dict):
         return schema
     # An empty text is no instant, though it may stand for one in the schema's defaults.
     dropped = _BOUNDS | {"default"} if schema.get("default") == "" else _BOUNDS
-    kept = {key: value for key, value in schema.items() if key not in dropped}
+    fields = {key: value for key, value in schema.items() if key not in dropped}
     if "enum" in schema:
-        kept["type"] = "string"
-    properties = {name: _without_bounds(inner) for name, inner in kept.pop("properties", {}).items()}
-    rest = {key: _without_bounds(value) for key, value in kept.items()}
+        fields["type"] = "string"
+    properties = {name: _without_bounds(inner) for name, inner in fields.pop("properties", {}).items()}
+    rest = {key: _without_bounds(value) for key, value in fields.items()}
     return {**rest, "properties": properties} if properties else rest
 
 
@@ -266,7 +266,7 @@ def _blocking_method(method: ast.AsyncFunctionDef | ast.FunctionDef) -> str:
         return f"{decorators}{head} ..."
     about = ast.get_docstring(method, clean=False)
     doc = f'\n        """{about}"""' if about else ""
-    return f"{head}{doc}\n        return self.{'_each' if is_stream else '_done'}({call})"
+    return f"{head}{doc}\n        return self.{'_iterate_stream' if is_stream else '_run_call'}({call})"
 
 
 def _add_imports(tree: ast.Module, names: set[str], imports: dict[str, set[str]]) -> None:

@@ -57,15 +57,15 @@ def _none_lost(history: History, final: FinalState) -> Iterator[Violation]:
     for answer in history.of(SubmitAnswered):
         for task in answer.tasks:
             if task not in final.tasks:
-                yield _gone(f"{task_text(task)} of batch {answer.batch} was answered and is gone", answer.at)
+                yield _lost_violation(f"{task_text(task)} of batch {answer.batch} was answered and is gone", answer.at)
     for task, state in final.tasks.items():
         if not state.status.is_final and not state.why:
-            yield _gone(f"{task_text(task)} is {state.status.word} and cannot say why", final.at)
+            yield _lost_violation(f"{task_text(task)} is {state.status.word} and cannot say why", final.at)
     for retry in history.of(RetryAnswered):
         reopened = final.tasks.get(retry.task)
         if reopened is None or reopened.round < retry.round:
             have = "gone" if reopened is None else f"in round {reopened.round}"
-            yield _gone(f"{task_text(retry.task)} was answered round {retry.round} and is {have}", retry.at)
+            yield _lost_violation(f"{task_text(retry.task)} was answered round {retry.round} and is {have}", retry.at)
 
 
 def _whole_or_absent(history: History, final: FinalState) -> Iterator[Violation]:
@@ -73,19 +73,21 @@ def _whole_or_absent(history: History, final: FinalState) -> Iterator[Violation]
     sends = Counter(sent.batch for sent in history.of(SubmitSent))
     refusals = Counter(refusal.batch for refusal in history.of(SubmitRefused))
     for batch, sent in {sent.batch: sent for sent in history.of(SubmitSent)}.items():
-        found = final.batches.get(batch, ())
+        stored = final.batches.get(batch, ())
         answer = answers.get(batch)
         if answer is not None:
-            if extra := sorted(set(found) - set(answer.tasks)):
+            if extra := sorted(set(stored) - set(answer.tasks)):
                 yield Violation(
-                    Invariant.WHOLE_OR_ABSENT, f"batch {batch} has tasks nobody was told of: {_tasks(extra)}", answer.at
+                    Invariant.WHOLE_OR_ABSENT,
+                    f"batch {batch} has tasks no answer named: {_tasks(extra)}",
+                    answer.at,
                 )
-        elif found and refusals[batch] >= sends[batch]:
-            yield Violation(Invariant.WHOLE_OR_ABSENT, f"batch {batch} was refused and left {_tasks(found)}", sent.at)
-        elif len(found) not in {0, sent.size}:
+        elif stored and refusals[batch] >= sends[batch]:
+            yield Violation(Invariant.WHOLE_OR_ABSENT, f"batch {batch} was refused and left {_tasks(stored)}", sent.at)
+        elif len(stored) not in {0, sent.size}:
             yield Violation(
                 Invariant.WHOLE_OR_ABSENT,
-                f"batch {batch} was not answered and has {len(found)} of {sent.size} tasks",
+                f"batch {batch} was not answered and has {len(stored)} of {sent.size} tasks",
                 sent.at,
             )
 
@@ -99,30 +101,38 @@ def _one_accepted(history: History, final: FinalState) -> Iterator[Violation]:
         words = [f"{outcome.status.word} by {execution_text(outcome.execution)}" for outcome in outcomes]
         state = final.tasks.get(task)
         if len(outcomes) > 1:
-            yield _two(f"{task_text(task)} round {round_} became final twice: {', '.join(words)}", outcomes[1].at)
+            yield _twice_violation(
+                f"{task_text(task)} round {round_} became final twice: {', '.join(words)}", outcomes[1].at
+            )
         elif state and state.round == round_ and state.status is not outcomes[0].status:
-            yield _two(f"{task_text(task)} round {round_} was {words[0]} and is {state.status.word}", outcomes[0].at)
+            yield _twice_violation(
+                f"{task_text(task)} round {round_} was {words[0]} and is {state.status.word}", outcomes[0].at
+            )
     for (task, round_), executions in _rounds(final.executions).items():
-        completed = [one for one in executions if one.status is ExecutionStatus.COMPLETED]
+        completed = [execution for execution in executions if execution.status is ExecutionStatus.COMPLETED]
         state = final.tasks.get(task)
         if len(completed) > 1:
-            names = ", ".join(execution_text(one.id) for one in completed)
-            yield _two(f"{task_text(task)} round {round_} was completed by {names}")
+            names = ", ".join(execution_text(execution.id) for execution in completed)
+            yield _twice_violation(f"{task_text(task)} round {round_} was completed by {names}")
         if completed and state and state.round == round_ and state.status is not TaskStatus.COMPLETED:
             name = execution_text(completed[0].id)
-            yield _two(f"{task_text(task)} round {round_} was completed by {name} and is {state.status.word}")
-    for task, living in Counter(one.task for one in final.executions if one.status is None).items():
+            yield _twice_violation(
+                f"{task_text(task)} round {round_} was completed by {name} and is {state.status.word}"
+            )
+    for task, living in Counter(execution.task for execution in final.executions if execution.status is None).items():
         state = final.tasks.get(task)
         if living > 1 or (state and state.status.is_final):
-            yield _two(f"{task_text(task)} has {living} living executions", final.at)
+            yield _twice_violation(f"{task_text(task)} has {living} living executions", final.at)
 
 
 def _executions_kept(history: History, final: FinalState) -> Iterator[Violation]:
-    kept = {one.id for one in final.executions}
+    execution_ids = {execution.id for execution in final.executions}
     for assigned in history.of(Assigned):
-        if assigned.execution not in kept and assigned.task in final.tasks:
+        if assigned.execution not in execution_ids and assigned.task in final.tasks:
             name = execution_text(assigned.execution)
-            yield _two(f"{task_text(assigned.task)} was assigned as {name}, of which nothing is kept", assigned.at)
+            yield _twice_violation(
+                f"{task_text(assigned.task)} was assigned as {name}, of which nothing is kept", assigned.at
+            )
 
 
 class _Span(NamedTuple):
@@ -138,7 +148,9 @@ def _one_at_a_time(history: History, limits: Limits) -> Iterator[Violation]:
     begun: dict[ExecutionId, Started] = {}
     for start in history.of(Started):
         if start.execution in begun:
-            yield _two(f"{execution_text(start.execution)} of {task_text(start.task)} started twice", start.at)
+            yield _twice_violation(
+                f"{execution_text(start.execution)} of {task_text(start.task)} started twice", start.at
+            )
         begun.setdefault(start.execution, start)
     spans: dict[TaskId, list[_Span]] = defaultdict(list)
     for start, parts in zip(begun.values(), _spans(history, begun.values(), limits), strict=True):
@@ -147,7 +159,7 @@ def _one_at_a_time(history: History, limits: Limits) -> Iterator[Violation]:
         latest: _Span | None = None
         for span in sorted(of_task):
             if latest is not None and span.start < latest.end and span.execution != latest.execution:
-                yield _two(
+                yield _twice_violation(
                     f"{task_text(task)} ran as {execution_text(latest.execution)} on {node_text(latest.node)} and as "
                     f"{execution_text(span.execution)} on {node_text(span.node)}",
                     span.start,
@@ -167,7 +179,7 @@ def _spans(history: History, starts: Iterable[Started], limits: Limits) -> Itera
         if fault.kind is Fault.NODE_PAUSE:
             pauses[fault.target].append(fault)
     for start in starts:
-        killed = min((at for at in kills[start.node] if at >= start.at), default=inf)
+        killed = min((killed_at for killed_at in kills[start.node] if killed_at >= start.at), default=inf)
         spans = [_Span(start.at, min(ended.get(start.execution, inf), killed), start.execution, start.node)]
         for pause in pauses[start.node]:
             spans = [part for span in spans for part in _without(span, pause.at, pause.until + limits.resume_grace_ms)]
@@ -180,8 +192,8 @@ def _without(span: _Span, start: int, end: int) -> list[_Span]:
 
 
 def _cancel_is_kept(history: History, final: FinalState) -> Iterator[Violation]:
-    rounds = {one.id: one.round for one in final.executions}
-    rounds |= {one.execution: one.round for one in history.of(Assigned)}
+    rounds = {execution.id: execution.round for execution in final.executions}
+    rounds |= {execution.execution: execution.round for execution in history.of(Assigned)}
     starts: dict[tuple[TaskId, int | None], list[Started]] = defaultdict(list)
     for start in history.of(Started):
         starts[start.task, rounds.get(start.execution)].append(start)
@@ -190,14 +202,16 @@ def _cancel_is_kept(history: History, final: FinalState) -> Iterator[Violation]:
             continue
         for start in starts[cancel.task, cancel.round]:
             if start.at > cancel.at:
-                yield _two(
+                yield _twice_violation(
                     f"{task_text(cancel.task)} was cancelled at {cancel.at / 1000:.3f} s and started as "
                     f"{execution_text(start.execution)} on {node_text(start.node)}",
                     start.at,
                 )
         state = final.tasks.get(cancel.task)
         if state and state.round == cancel.round and state.status is not TaskStatus.CANCELLED:
-            yield _two(f"{task_text(cancel.task)} was answered cancelled and is {state.status.word}", cancel.at)
+            yield _twice_violation(
+                f"{task_text(cancel.task)} was answered cancelled and is {state.status.word}", cancel.at
+            )
 
 
 def _retries_bounded(final: FinalState) -> Iterator[Violation]:
@@ -210,10 +224,13 @@ def _retries_bounded(final: FinalState) -> Iterator[Violation]:
         if state.deaths > DEATHS_OF_POISON:
             yield _over(f"{task_text(task)} died alone {state.deaths} times: poison was run again")
         executions = rounds.get((task, state.round), [])
-        used = max([state.retries, *(one.retry for one in executions)])
-        own = sum(one.status in _COSTS_A_RETRY for one in executions)
+        used = max([state.retries, *(execution.retry for execution in executions)])
+        own = sum(execution.status in _COSTS_A_RETRY for execution in executions)
         if used > own:
-            words = [f"{execution_text(one.id)} {one.status.word if one.status else 'lives'}" for one in executions]
+            words = [
+                f"{execution_text(execution.id)} {execution.status.word if execution.status else 'lives'}"
+                for execution in executions
+            ]
             ends = ", ".join(words)
             yield _over(f"{task_text(task)} used {used} retries for {own} failures of its own: {ends}")
 
@@ -246,16 +263,16 @@ def _counters(final: FinalState) -> Iterator[Violation]:
 
 def _rounds(executions: Iterable[ExecutionRecord]) -> dict[tuple[TaskId, int], list[ExecutionRecord]]:
     rounds: dict[tuple[TaskId, int], list[ExecutionRecord]] = defaultdict(list)
-    for one in executions:
-        rounds[one.task, one.round].append(one)
+    for execution in executions:
+        rounds[execution.task, execution.round].append(execution)
     return rounds
 
 
-def _gone(detail: str, at: int) -> Violation:
+def _lost_violation(detail: str, at: int) -> Violation:
     return Violation(Invariant.NONE_LOST, detail, at)
 
 
-def _two(detail: str, at: int | None = None) -> Violation:
+def _twice_violation(detail: str, at: int | None = None) -> Violation:
     return Violation(Invariant.ONE_OUTCOME, detail, at)
 
 

@@ -31,8 +31,8 @@ class VirtualClock:
 class FakeClock:
     """A clock for tests without a loop: time moves when the test advances it."""
 
-    def __init__(self, at: Instant = EPOCH) -> None:
-        self._wall_ms = float(at)
+    def __init__(self, start: Instant = EPOCH) -> None:
+        self._wall_ms = float(start)
         self._monotonic = 0.0
 
     def now(self) -> Instant:

@@ -75,7 +75,7 @@ class Kit:
 
     @classmethod
     async def open(cls, store: Store, second: SqlStore | None = None, seed: int = 1) -> Kit:
-        lane = Lane.of("default", PROJECT, 5, Requirement("echo"))
+        lane = Lane.with_id("default", PROJECT, 5, Requirement("echo"))
         await store.ensure_lanes([lane])
         return cls(store, await store.register_master("test", START), lane, second, seed)
 
@@ -108,7 +108,7 @@ class Kit:
         task_type: str = "echo",
         preemptible: bool = False,
     ) -> Lane:
-        lane = Lane.of(queue, project, priority, Requirement(task_type, preemptible=preemptible))
+        lane = Lane.with_id(queue, project, priority, Requirement(task_type, preemptible=preemptible))
         await self.store.ensure_lanes([lane])
         self._lanes[lane.id] = lane
         return lane
@@ -129,7 +129,7 @@ class Kit:
         lane = lane or self.lane
         spec = None if retry is None else msgspec.json.encode({"retry": retry})
         return NewTask(
-            self.ids.one(),
+            self.ids.new_id(),
             lane.project,
             workflow,
             name,
@@ -157,7 +157,7 @@ class Kit:
 
     async def group(self, project: str = PROJECT, **fields: Any) -> GroupId:
         """Make a new, empty group."""
-        new = NewGroup(self.ids.one(), project, **fields)
+        new = NewGroup(self.ids.new_id(), project, **fields)
         added = await self.store.add_tasks([Submission([], group=new)], self.now)
         assert added.answers[0].group == new.id
         return new.id
@@ -178,7 +178,7 @@ class Kit:
 
     async def join(self, **fields: Any) -> NodeId:
         """Register a node that has never opened a session."""
-        node = self.ids.one()
+        node = self.ids.new_id()
         description = NodeDescription(**{"name": f"node {node}", "slots": 10, **fields})
         return await self.store.register_node(NewNode(node, f"join {node}", "hash", description), self.now)
 
@@ -212,14 +212,14 @@ class Kit:
     # -- executions
 
     async def assignment(self, task: TaskId, node: ReadyNode) -> Assignment:
-        return Assignment(task, (await self.live(task)).lane, self.ids.one(), node.id, node.session)
+        return Assignment(task, (await self.live(task)).lane, self.ids.new_id(), node.id, node.session)
 
     async def assign(self, tasks: Sequence[TaskId], node: ReadyNode) -> list[Run]:
         """Assign pending tasks to a node; all assignments are applied."""
         rows = await self.second.live_tasks(tasks)
         batch = [
             Assignment(task, rows[task].lane, execution, node.id, node.session)
-            for task, execution in zip(tasks, self.ids.take(len(tasks)), strict=True)
+            for task, execution in zip(tasks, self.ids.new_ids(len(tasks)), strict=True)
         ]
         applied = await self.store.assign_tasks(batch, None, self.now)
         assert not applied.refused, applied.refused
@@ -249,9 +249,9 @@ class Kit:
 
     async def finish_with(self, *outcomes: Outcome) -> Applied:
         """Apply outcomes by the slow path: decided on the locked row."""
-        told = {outcome.task: outcome for outcome in outcomes}
+        by_task = {outcome.task: outcome for outcome in outcomes}
         return await self.store.change_tasks(
-            list(told), task_state_machine.finish_execution(told, self.now, self.rng), self.now
+            list(by_task), task_state_machine.finish_execution(by_task, self.now, self.rng), self.now
         )
 
     async def fail(self, run: Run, message: str = "it broke", error: ErrorClass = ErrorClass.INPUT) -> Applied:
@@ -263,10 +263,12 @@ class Kit:
     ) -> Applied:
         """Hand an execution back because what it needs is away for this span, as a master does it."""
         failure = Failure(ErrorClass.BLOCKED, "not now")
-        told = {run.task: self.outcome(run, End.RETURNED, failure)._replace(park=ParkRequest(span_ms, cause, subject))}
+        by_task = {
+            run.task: self.outcome(run, End.RETURNED, failure)._replace(park=ParkRequest(span_ms, cause, subject))
+        }
         parked = await self.store.parked_times([run.task])
         return await self.store.change_tasks(
-            [run.task], task_state_machine.finish_execution(told, self.now, self.rng, parked), self.now
+            [run.task], task_state_machine.finish_execution(by_task, self.now, self.rng, parked), self.now
         )
 
     async def cancel(self, *tasks: TaskId) -> Applied:
@@ -295,12 +297,12 @@ class Kit:
 
     async def dump(self) -> Dump:
         """Return every row of every table, as another connection sees them."""
-        found: dict[str, Sequence[tuple[Any, ...]]] = {}
+        rows_by_table: dict[str, Sequence[tuple[Any, ...]]] = {}
         for name, table in schema.metadata.tables.items():
             columns = ", ".join(column.name for column in table.columns)
             rows = await self.second.engine.read(lambda tx, sql=f"SELECT {columns} FROM {name}": tx.fetch(sql))  # type: ignore[misc]
-            found[name] = sorted(rows, key=repr)
-        return found
+            rows_by_table[name] = sorted(rows, key=repr)
+        return rows_by_table
 
     @asynccontextmanager
     async def unchanged(self) -> AsyncIterator[None]:

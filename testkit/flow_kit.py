@@ -31,11 +31,11 @@ class FlowKit:
     @classmethod
     async def drafted(cls, kit: Kit, steps: Mapping[StepKey, Mapping[str, Any]]) -> FlowKit:
         """Draft a flow without storing it. A step has `after`, `when`, `for_each`, ... and `parameters`, `run_at`."""
-        asked = {key: _asked(step) for key, step in steps.items()}
-        flow = kit.ids.one()
+        requests = {key: _step_request(step) for key, step in steps.items()}
+        flow = kit.ids.new_id()
         new = []
-        for key, (task, spec) in lay_out_steps(asked, plan_flow(asked, PROJECT), kit.ids).items():
-            made = kit.new_task(parameters=bytes(asked[key].task.parameters), name=key, group=flow)
+        for key, (task, spec) in lay_out_steps(requests, plan_flow(requests, PROJECT), kit.ids).items():
+            made = kit.new_task(parameters=bytes(requests[key].task.parameters), name=key, group=flow)
             new.append(NewStep(key, made._replace(id=task, due_at=steps[key].get("due_at")), spec))
         return cls(kit, await kit.node(), NewFlow(flow, PROJECT, "a flow", kit.now, new))
 
@@ -55,7 +55,7 @@ class FlowKit:
         return {key: step.status.word for key, step in (await self.steps()).items()}
 
     async def items(self, key: StepKey) -> list[TaskId]:
-        return await items_of(self.kit, self.id, key)
+        return await list_items(self.kit, self.id, key)
 
     async def complete(self, what: StepKey | TaskId, result: Any = None) -> Applied:
         run = (await self.kit.assign([self._task(what)], self.node))[0]
@@ -80,14 +80,14 @@ class FlowKit:
         return self.tasks[what] if isinstance(what, str) else what
 
 
-async def items_of(kit: Kit, flow: GroupId, key: StepKey) -> list[TaskId]:
+async def list_items(kit: Kit, flow: GroupId, key: StepKey) -> list[TaskId]:
     sql = "SELECT task FROM flow_step WHERE group_id = $1 AND key = $2 AND item IS NOT NULL ORDER BY item"
     return [row[0] for row in await kit.second.engine.read(lambda tx: tx.fetch(sql, flow, key))]
 
 
-def _asked(step: Mapping[str, Any]) -> StepRequest:
-    said = {name: value for name, value in step.items() if name in StepRequest._fields}
-    after = said.pop("after", {})
+def _step_request(step: Mapping[str, Any]) -> StepRequest:
+    fields = {name: value for name, value in step.items() if name in StepRequest._fields}
+    after = fields.pop("after", {})
     parents = after if isinstance(after, Mapping) else dict.fromkeys(after, "success")
     body = TaskBody("echo", msgspec.Raw(msgspec.json.encode(step.get("parameters", {}))))
-    return StepRequest(body, parents, **said)
+    return StepRequest(body, parents, **fields)

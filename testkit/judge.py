@@ -90,14 +90,14 @@ def final_status(event: Event) -> TaskStatus | None:
 
 def _record(history: History, event: Event, since: Instant) -> None:
     data: Mapping[str, Any] = event.data
-    at = event.at - since
+    moment = event.at - since
     if event.kind == Kind.TASK_ASSIGNED:
-        history.add(Assigned(at, data["task"], 1, data["execution"], data["node"], 0))
+        history.add(Assigned(moment, data["task"], 1, data["execution"], data["node"], 0))
     elif event.kind == Kind.LEADER_ELECTED:
         # Only the name, without the number of the start: a master keeps its name over restarts.
-        history.add(LeaderElected(at, data["term"], data["master"].partition("#")[0]))
+        history.add(LeaderElected(moment, data["term"], data["master"].partition("#")[0]))
     elif (status := final_status(event)) is not None and data.get("execution"):
-        history.add(OutcomeAccepted(at, data["task"], data.get("round", 1), data["execution"], status))
+        history.add(OutcomeAccepted(moment, data["task"], data.get("round", 1), data["execution"], status))
 
 
 async def group_states(store: GroupStore) -> dict[GroupId, GroupState]:

@@ -31,7 +31,7 @@ from testkit.history import (
 )
 from testkit.violations import Invariant, Limits, Violation
 
-_TOLD = (ExecutionStatus.COMPLETED, ExecutionStatus.FAILED, ExecutionStatus.TIMEOUT, ExecutionStatus.CANCELLED)
+_REPORTED = (ExecutionStatus.COMPLETED, ExecutionStatus.FAILED, ExecutionStatus.TIMEOUT, ExecutionStatus.CANCELLED)
 """Statuses of executions whose outcome was known after all, so that nothing was lost."""
 
 
@@ -61,15 +61,15 @@ def reassignments(history: History, final: FinalState, limits: Limits) -> Iterat
         by = kill.at + limits.recovery_ms
         if by > final.at or is_disturbed(history, kill, by, limits):
             continue
-        if not any(_has_room(node, holds[node.node], kill, by) for node in nodes):
+        if not any(_has_free_slot(node, holds[node.node], kill, by) for node in nodes):
             continue
         settled = _settled(history, by)
-        told = {one.id for one in final.executions if one.status in _TOLD}
+        reported = {execution.id for execution in final.executions if execution.status in _REPORTED}
         for hold in holds[kill.node]:
             lost = hold.assigned
             if not (lost.at <= kill.at < hold.until):
                 continue
-            if (lost.task, lost.round) in settled or lost.execution in told or lost.task in final.held_back:
+            if (lost.task, lost.round) in settled or lost.execution in reported or lost.task in final.held_back:
                 continue
             again = [other for other in by_task[lost.task] if other.at >= kill.at and other.execution != lost.execution]
             if not again or again[0].at > by:
@@ -85,12 +85,14 @@ def elections(history: History, final: FinalState, limits: Limits) -> Iterator[V
     elected = history.of(LeaderElected)
     for kill in history.of(MasterKilled):
         by = kill.at + limits.election_ms
-        leader = next((one for one in reversed(elected) if one.at <= kill.at), None)
+        leader = next((election for election in reversed(elected) if election.at <= kill.at), None)
         if leader is None or leader.master != kill.master or by > final.at:
             continue
         if is_disturbed(history, kill, by, limits) or not _is_another_master_up(history, kill, by):
             continue
-        follower = next((one for one in elected if one.at >= kill.at and one.term > leader.term), None)
+        follower = next(
+            (election for election in elected if election.at >= kill.at and election.term > leader.term), None
+        )
         if follower is None or follower.at > by:
             late = f"only at {follower.at / 1000:.3f} s" if follower else "never"
             detail = f"{kill.master}, leader of term {leader.term}, was killed and replaced {late}"
@@ -115,8 +117,8 @@ def _holds(history: History) -> dict[NodeId, list[_Hold]]:
     free_at: dict[ExecutionId, float] = {}
     ends = [(end.execution, end.at) for end in history.of(Ended)]
     ends += [(outcome.execution, outcome.at) for outcome in history.of(OutcomeAccepted)]
-    for execution, at in ends:
-        free_at[execution] = min(free_at.get(execution, inf), at)
+    for execution, ended_at in ends:
+        free_at[execution] = min(free_at.get(execution, inf), ended_at)
     last: dict[TaskId, Assigned] = {}
     for assigned in history.of(Assigned):
         before = last.get(assigned.task)
@@ -135,12 +137,12 @@ def _nodes_up(history: History) -> list[_Up]:
     gone = [(kill.node, kill.at) for kill in history.of(NodeKilled)]
     gone += [(leave.node, leave.at) for leave in history.of(NodeLeft)]
     for started in history.of(NodeStarted):
-        end = min((at for node, at in gone if node == started.node and at >= started.at), default=inf)
+        end = min((gone_at for node, gone_at in gone if node == started.node and gone_at >= started.at), default=inf)
         nodes.append(_Up(started.node, started.slots, started.at, end))
     return nodes
 
 
-def _has_room(node: _Up, holds: list[_Hold], kill: NodeKilled, by: int) -> bool:
+def _has_free_slot(node: _Up, holds: list[_Hold], kill: NodeKilled, by: int) -> bool:
     """Return whether the node is up with a free slot from the kill to the end of the time for recovery."""
     if node.node == kill.node or node.start > kill.at or node.end <= by:
         return False
@@ -149,8 +151,8 @@ def _has_room(node: _Up, holds: list[_Hold], kill: NodeKilled, by: int) -> bool:
         if node.start <= hold.assigned.at <= by and hold.until > kill.at:
             changes += [(max(hold.assigned.at, kill.at), 1), (hold.until, -1)]
     used = 0
-    for at, change in sorted(changes):
-        if at > by:
+    for instant, change in sorted(changes):
+        if instant > by:
             break
         used += change
         if used >= node.slots:
@@ -167,7 +169,9 @@ def _settled(history: History, by: int) -> set[tuple[TaskId, int]]:
 def _is_another_master_up(history: History, kill: MasterKilled, by: int) -> bool:
     killed = history.of(MasterKilled)
     for started in history.of(MasterStarted):
-        end = min((one.at for one in killed if one.master == started.master and one.at >= started.at), default=inf)
+        end = min(
+            (other.at for other in killed if other.master == started.master and other.at >= started.at), default=inf
+        )
         if started.master != kill.master and started.at <= kill.at and end > by:
             return True
     return False

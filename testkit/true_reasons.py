@@ -26,13 +26,13 @@ _HELD = {TaskStatus.ASSIGNED: "assigned", TaskStatus.PROCESSING: "processing"}
 async def untrue(master: Master, task: TaskId) -> str | None:
     """Return what is wrong with the answer; None when it is true. The master need not run."""
     master.configure.fresh_s = 0.0
-    said = await master.why.explain_task(task)
+    explanation = await master.why.explain_task(task)
     record = (await master.store.load_tasks([task]))[task]
     true = await _true_causes(master, record)
-    if said.data["cause"] not in true or said.data["status"] != record.status.word:
-        return f"{task_text(task)} is {record.status.word}, for {sorted(true)}, and says {said}"
-    if complaint := await _untrue_data(master.store, record, said):
-        return f"{task_text(task)} says {said}, but {complaint}"
+    if explanation.data["cause"] not in true or explanation.data["status"] != record.status.word:
+        return f"{task_text(task)} is {record.status.word}, for {sorted(true)}, and says {explanation}"
+    if complaint := await _untrue_data(master.store, record, explanation):
+        return f"{task_text(task)} says {explanation}, but {complaint}"
     return None
 
 
@@ -80,23 +80,23 @@ async def _is_placeable(master: Master, lane: Lane) -> bool:
     return bool(Placer(states, rng=Random(0), overcommit=overcommit).place_tasks(lane.requirement, lane.project, 1))
 
 
-async def _untrue_data(store: Store, record: TaskRecord, said: Explanation) -> str | None:
+async def _untrue_data(store: Store, record: TaskRecord, explanation: Explanation) -> str | None:
     """Return what is wrong in the data that the answer contains beside its cause."""
-    match said.data["cause"]:
+    match explanation.data["cause"]:
         case "no_node" | "turn" as cause:
-            found = said.data["placement"]
+            placement = explanation.data["placement"]
             nodes = len(await store.load_nodes())
-            if found["nodes"] != nodes or found["able"] + sum(found["refusals"].values()) != nodes:
+            if placement["nodes"] != nodes or placement["able"] + sum(placement["refusals"].values()) != nodes:
                 return f"there are {nodes} nodes"
-            return None if bool(found["able"]) == (cause == "turn") else "cause and nodes do not agree"
+            return None if bool(placement["able"]) == (cause == "turn") else "cause and nodes do not agree"
         case "parents":
             waits_for = await store.awaited_parents(record.id)
-            return None if said.data["waits"] == len(waits_for) == record.waits else f"it waits for {waits_for}"
+            return None if explanation.data["waits"] == len(waits_for) == record.waits else f"it waits for {waits_for}"
         case "time" | "retry":
-            told = said.data["due_at" if said.data["cause"] == "time" else "retry_at"]
-            return None if record.due_at is not None and told == to_text(record.due_at) else "its time is another"
+            due_text = explanation.data["due_at" if explanation.data["cause"] == "time" else "retry_at"]
+            return None if record.due_at is not None and due_text == to_text(record.due_at) else "its time is another"
         case "host_backoff" | "daily_quota" | "later":
-            is_ahead = record.due_at is not None and said.data["until"] <= to_text(record.due_at)
-            return None if is_ahead and said.data["parked"] > 0 else "it comes back before that"
+            is_ahead = record.due_at is not None and explanation.data["until"] <= to_text(record.due_at)
+            return None if is_ahead and explanation.data["parked"] > 0 else "it comes back before that"
         case _:
             return None

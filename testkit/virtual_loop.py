@@ -70,11 +70,18 @@ class _Handle(list[Any]):
 class VirtualLoop(asyncio.BaseEventLoop):
     """The event loop in virtual time."""
 
-    def __init__(self, seed: int = 0, *, limit_s: float = 7 * 86_400.0, limit_callbacks: int = 50_000_000) -> None:
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        start_s: float = 0.0,
+        limit_s: float = 7 * 86_400.0,
+        limit_callbacks: int = 50_000_000,
+    ) -> None:
         super().__init__()
         self.seed = seed
         self._order = self.rng("timers of one instant")
-        self._tick = 0
+        self._tick = math.ceil(start_s * _TICKS_PER_S)
         self._limit_tick = math.ceil(limit_s * _TICKS_PER_S)
         self._callbacks = 0
         self._limit_callbacks = limit_callbacks
@@ -105,6 +112,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
     @property
     def now_ms(self) -> int:
         return self._tick * 1000 // _TICKS_PER_S
+
+    def stand_still(self, seconds: float) -> None:
+        """Let time pass while no callback runs, as under SIGSTOP."""
+        self._tick += math.ceil(seconds * _TICKS_PER_S)
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Run to the end of `main`; tasks it left behind outside of any process are cancelled and awaited."""
@@ -216,9 +227,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._advance()
         while self._timers and self._timers[0][0] <= self._tick:
             self._queue.append(heapq.heappop(self._timers)[3])
-        take = self._queue.popleft
+        pop_handle = self._queue.popleft
         for _ in range(len(self._queue)):
-            handle = take()
+            handle = pop_handle()
             if not handle:
                 continue
             callback, args, context, owner = handle
@@ -289,7 +300,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _lost(self) -> list[str]:
         return [
-            f"nobody looked at the exception of {place(task)}: {task._exception!r}"
+            f"the exception was never retrieved of {place(task)}: {task._exception!r}"
             for task in self._failed
             if task.is_lost
         ]

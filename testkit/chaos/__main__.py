@@ -22,12 +22,12 @@ ROLLING_DOWN_S = 1.0
 
 def main() -> int:
     args = _arguments()
-    if args.network != "proxies" and not namespaces.is_apart() and namespaces.are_allowed():
-        namespaces.go_apart()
-    if args.network == "namespaces" and not namespaces.is_apart():
+    if args.network != "proxies" and not namespaces.has_own_network() and namespaces.are_namespaces_allowed():
+        namespaces.restart_in_own_network()
+    if args.network == "namespaces" and not namespaces.has_own_network():
         _say("error: this machine gives no network namespaces\nhint: --network proxies")
         return 2
-    network: Network = Namespaces() if namespaces.is_apart() else Proxies()
+    network: Network = Namespaces() if namespaces.has_own_network() else Proxies()
     folder = args.folder or Path(tempfile.mkdtemp(prefix="crawlfleet-chaos-"))
     folder.mkdir(parents=True, exist_ok=True)
     try:

@@ -13,7 +13,7 @@ import asyncpg
 
 from crawlfleet.client import AsyncClient
 from crawlfleet.execution.agent.identity import IdentityFile
-from crawlfleet.model.ids import NodeId, parse
+from crawlfleet.model.ids import NodeId, parse_id
 from testkit.chaos import witness
 from testkit.chaos.members import Member
 from testkit.chaos.network import Network
@@ -68,7 +68,7 @@ class Cluster:
                 await self.members[name].start()
         await self.until(self.are_all_online, "the workers are not online")
         for name in self.worker_names:
-            self.nodes[name] = parse(IdentityFile(self.folder / name).load().node_id, "node", field="node")
+            self.nodes[name] = parse_id(IdentityFile(self.folder / name).load().node_id, "node", field="node")
 
     def _add_master(self, name: str) -> None:
         argv = [

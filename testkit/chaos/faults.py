@@ -109,40 +109,40 @@ class Faults:
         leader = await self._cluster.leader() or self._cluster.master_names[0]
         if name == LEADER:
             return leader
-        return next(one for one in self._cluster.master_names if one != leader)
+        return next(master for master in self._cluster.master_names if master != leader)
 
     async def _down_master(self, master: str, fault: PlannedFault) -> None:
         is_kill = fault.kind is FaultKind.MASTER_KILL
         leads = await self._cluster.leader() == master
-        at = self.now
+        began_at = self.now
         member = self._cluster.members[master]
         await (member.kill() if is_kill else member.stop())
-        self.records.append(MasterKilled(at, master))
+        self.records.append(MasterKilled(began_at, master))
         if is_kill and leads:
-            self.leader_kills.append(LeaderKill(self.since + at, master))
+            self.leader_kills.append(LeaderKill(self.since + began_at, master))
         await asyncio.sleep(fault.for_s)
         await member.start()
         self.records.append(MasterStarted(self.now, master))
         with suppress(NotThere):
             await self._cluster.until(lambda: self._cluster.serves(master), f"{master} does not serve", SERVING_S)
-        self._lasted(at, Fault.MASTER_KILL, master)
+        self._record_fault(began_at, Fault.MASTER_KILL, master)
 
     async def _down_worker(self, worker: str, fault: PlannedFault) -> None:
         node, member = self._cluster.nodes[worker], self._cluster.members[worker]
-        at = self.now
+        began_at = self.now
         if fault.kind is FaultKind.WORKER_KILL:
             await member.kill()
-            self.records.append(NodeKilled(at, node))
+            self.records.append(NodeKilled(began_at, node))
         else:
-            self.records.append(NodeLeft(at, node))
+            self.records.append(NodeLeft(began_at, node))
             await member.stop()
         await asyncio.sleep(fault.for_s)
         await member.start()
         self.records.append(NodeStarted(self.now, node, self._cluster.slots))
-        self._lasted(at, Fault.NODE_KILL, node)
+        self._record_fault(began_at, Fault.NODE_KILL, node)
 
     async def _freeze(self, name: str, fault: PlannedFault) -> None:
-        at, member = self.now, self._cluster.members[name]
+        began_at, member = self.now, self._cluster.members[name]
         member.freeze()
         try:
             await asyncio.sleep(fault.for_s)
@@ -150,19 +150,19 @@ class Faults:
             member.thaw()
         is_master = fault.kind is FaultKind.MASTER_FREEZE
         target: NodeId | str = name if is_master else self._cluster.nodes[name]
-        self._lasted(at, Fault.MASTER_PAUSE if is_master else Fault.NODE_PAUSE, target)
+        self._record_fault(began_at, Fault.MASTER_PAUSE if is_master else Fault.NODE_PAUSE, target)
 
     async def _cut(self, worker: str, fault: PlannedFault) -> None:
-        at = self.now
+        began_at = self.now
         await self._cluster.network.cut(worker, _DIRECTIONS[fault.kind])
         try:
             await asyncio.sleep(fault.for_s)
         finally:
             await self._cluster.network.heal(worker)
-        self._lasted(at, Fault.NETWORK_CUT, self._cluster.nodes[worker])
+        self._record_fault(began_at, Fault.NETWORK_CUT, self._cluster.nodes[worker])
 
     async def _hurt_server(self, fault: PlannedFault) -> None:
-        at, redis, postgres = self.now, self._cluster.redis, self._cluster.postgres
+        began_at, redis, postgres = self.now, self._cluster.redis, self._cluster.postgres
         match fault.kind:
             case FaultKind.REDIS_FLUSH:
                 await asyncio.to_thread(redis.flush)
@@ -180,10 +180,10 @@ class Faults:
                 await asyncio.to_thread(postgres.start)
             case FaultKind.POSTGRES_TERMINATE:
                 await self._cluster.terminate_backends(fault.share)
-        self._lasted(at, Fault.STORE if fault.kind.startswith("postgres") else Fault.BROKER, fault.target)
+        self._record_fault(began_at, Fault.STORE if fault.kind.startswith("postgres") else Fault.BROKER, fault.target)
 
-    def _lasted(self, at: int, kind: Fault, target: NodeId | str) -> None:
-        self.records.append(FaultInjected(at, kind, target, self.now))
+    def _record_fault(self, began_at: int, kind: Fault, target: NodeId | str) -> None:
+        self.records.append(FaultInjected(began_at, kind, target, self.now))
 
 
 def _wall_ms() -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 
-from crawlfleet.model.ids import TaskId, parse
+from crawlfleet.model.ids import TaskId, parse_id
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import TaskStatus
 from testkit.chaos.witness import TASK_TYPE
@@ -127,7 +127,7 @@ class Load:
     async def _see_through(self, session: aiohttp.ClientSession, rng: Random, name: str, work: Sequence[Work]) -> None:
         """Send a batch under one key, as often as needed, to any master."""
         self.sent[name] = len(work)
-        bodies = [{**one.body, "name": name} for one in work]
+        bodies = [{**planned.body, "name": name} for planned in work]
         place = rng.randrange(len(self._urls))
         pause_s, began = _FIRST_PAUSE_S, time.monotonic()
         while True:
@@ -139,8 +139,8 @@ class Load:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         self.longest_wait_s = max(self.longest_wait_s, time.monotonic() - began)
         self.answered[name] = tasks
-        for task, one in zip(tasks, work, strict=True):
-            self.expected[task] = one.ends
+        for task, planned in zip(tasks, work, strict=True):
+            self.expected[task] = planned.ends
         if rng.random() < 0.2 and tasks:
             await self._look(session, self._urls[(place + 1) % len(self._urls)], tasks[0])
 
@@ -152,11 +152,11 @@ class Load:
         body: Any = bodies[0] if is_one else {"tasks": bodies, "mode": "atomic"}
         try:
             async with session.post(f"{url}/api/v1/{path}", json=body, headers={"Idempotency-Key": name}) as answer:
-                said = await answer.json(content_type=None)
+                content = await answer.json(content_type=None)
                 if answer.status in (200, 201):
-                    items = [said] if is_one else said["tasks"]
-                    return [parse(item["id"], "task", field="id") for item in items]
-                self._refused(f"submit of {name}", answer.status, said)
+                    items = [content] if is_one else content["tasks"]
+                    return [parse_id(item["id"], "task", field="id") for item in items]
+                self._refused(f"submit of {name}", answer.status, content)
         except (aiohttp.ClientError, TimeoutError, OSError) as exc:
             self.refusals[type(exc).__name__] += 1
         return None
@@ -171,7 +171,7 @@ class Load:
         except (aiohttp.ClientError, TimeoutError, OSError) as exc:
             self.refusals[type(exc).__name__] += 1
 
-    def _refused(self, what: str, status: int, said: Any) -> None:
+    def _refused(self, what: str, status: int, content: Any) -> None:
         self.refusals[str(status)] += 1
         if status not in (429, 503):
-            self.wrong.append(f"{what} was answered {status}: {said}")
+            self.wrong.append(f"{what} was answered {status}: {content}")

@@ -20,10 +20,12 @@ def meetings(
     met = folder / MET
     if not met.exists():
         return
-    pauses = [one for one in records if isinstance(one, FaultInjected) and one.kind is Fault.NODE_PAUSE]
+    pauses = [pause for pause in records if isinstance(pause, FaultInjected) and pause.kind is Fault.NODE_PAUSE]
     for line in met.read_text().splitlines():
         said_at, task, execution, other = line.split("\t")
-        at = int(float(said_at) * 1000) - since
+        met_at = int(float(said_at) * 1000) - since
         node = next((node for name, node in nodes.items() if f"/{name}/" in other), None)
-        if not any(one.target == node and one.at <= at <= one.until + limits.resume_grace_ms for one in pauses):
-            yield Violation(Invariant.ONE_OUTCOME, f"{task} ran as {execution} while it ran as {other}", at)
+        if not any(
+            pause.target == node and pause.at <= met_at <= pause.until + limits.resume_grace_ms for pause in pauses
+        ):
+            yield Violation(Invariant.ONE_OUTCOME, f"{task} ran as {execution} while it ran as {other}", met_at)

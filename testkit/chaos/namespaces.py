@@ -17,11 +17,11 @@ from crawlfleet.execution.executors.outside.linux_processes import end_with_pare
 from testkit.chaos.network import Direction
 
 _NOBODY = "02:00:00:00:ff:ff"
-_APART = "CHAOS_IS_APART"
+_NAMESPACE_VARIABLE = "CHAOS_IS_APART"
 _PROBE = "ip link set lo up && ip link add one type veth peer name two && nsenter --version"
 
 
-def are_allowed() -> bool:
+def are_namespaces_allowed() -> bool:
     if os.geteuid() != 0:
         return False
     try:
@@ -32,16 +32,16 @@ def are_allowed() -> bool:
         return False
 
 
-def is_apart() -> bool:
+def has_own_network() -> bool:
     """Return whether this process has a network of its own already."""
-    return _APART in os.environ
+    return _NAMESPACE_VARIABLE in os.environ
 
 
-def go_apart() -> None:
+def restart_in_own_network() -> None:
     """Start this program again in a network of its own: nothing else on the machine sees its ports and cards."""
     script = 'ip link set lo up && exec "$@"'
     command = ["unshare", "--net", "sh", "-c", script, "sh", sys.executable, *sys.orig_argv[1:]]
-    os.execvpe(command[0], command, {**os.environ, _APART: "1"})
+    os.execvpe(command[0], command, {**os.environ, _NAMESPACE_VARIABLE: "1"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,6 @@ async def _run(*command: str) -> None:
     child = await asyncio.create_subprocess_exec(
         *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
-    said, _ = await child.communicate()
+    output, _ = await child.communicate()
     if child.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}: {said.decode(errors='replace').strip()}")
+        raise RuntimeError(f"{' '.join(command)}: {output.decode(errors='replace').strip()}")

@@ -110,7 +110,7 @@ def random_plan(seed: int, seconds: float, workers: list[str]) -> list[PlannedFa
         if not is_alone and rng.random() < 0.3:
             other = _fault(rng, draw(), at_s + rng.uniform(0.0, 3.0), workers)
             together += [other] if other.sort != together[0].sort else []
-        ended_s = max(one.at_s + one.for_s for one in together)
+        ended_s = max(planned.at_s + planned.for_s for planned in together)
         if ended_s > seconds - LAST_S:
             return plan
         plan += together

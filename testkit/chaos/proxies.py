@@ -22,8 +22,8 @@ class Line:
         self.heal()
 
     def cut(self, direction: Direction) -> None:
-        for one, is_open in self._is_open.items():
-            if one in direction:
+        for way, is_open in self._is_open.items():
+            if way in direction:
                 is_open.clear()
 
     def heal(self) -> None:
@@ -31,8 +31,8 @@ class Line:
             is_open.set()
 
     async def passable(self, direction: Direction) -> None:
-        for one, is_open in self._is_open.items():
-            if one in direction:
+        for way, is_open in self._is_open.items():
+            if way in direction:
                 await is_open.wait()
 
 

@@ -60,7 +60,7 @@ class Resources:
 
     @property
     def largest_bytes(self) -> int:
-        return max((one.rss_bytes for samples in self._samples.values() for one in samples), default=0)
+        return max((sample.rss_bytes for samples in self._samples.values() for sample in samples), default=0)
 
     def violations(self) -> Iterator[Violation]:
         for (name, run), samples in self._samples.items():
@@ -71,7 +71,7 @@ class Resources:
 
 
 def growth(name: str, samples: Sequence[Sample]) -> Iterator[Violation]:
-    warm = [one for one in samples if one.at - samples[0].at >= WARM_S]
+    warm = [sample for sample in samples if sample.at - samples[0].at >= WARM_S]
     if len(warm) < 2:
         return
     grown, opened = warm[-1].rss_bytes - warm[0].rss_bytes, warm[-1].files - warm[0].files

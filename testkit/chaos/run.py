@@ -159,24 +159,26 @@ class _Run:
             await asyncio.sleep(PROGRESS_S)
             ended = await self._cluster.count("SELECT count(*) FROM done")
             said = "the database is away" if ended is None else f"{ended} ended"
-            self._say(f"  {self._load.tasks} tasks submitted, {said}, {await self._cluster.leader() or 'nobody'} leads")
+            self._say(
+                f"  {self._load.tasks} tasks submitted, {said}, {await self._cluster.leader() or 'no master'} leads"
+            )
 
     async def _judge(self, drained_s: float) -> list[Violation]:
         cluster, faults = self._cluster, self._faults
         seen = Seen(faults.since, faults.since + faults.now, faults.records, self._load.sent)
         engine = await PostgresEngine.connect(cluster.dsn)
         try:
-            found, events = await verdict(engine, self._load, seen, cluster.folder, self._limits)
+            violations, events = await verdict(engine, self._load, seen, cluster.folder, self._limits)
         finally:
             await engine.close()
-        found += self._late
-        found += meetings(cluster.witnesses, cluster.nodes, faults.records, faults.since, self._limits)
-        found += self._resources.violations()
-        found += [Violation(Invariant.STAYS_UP, one) for one in cluster.ended_by_themselves]
+        violations += self._late
+        violations += meetings(cluster.witnesses, cluster.nodes, faults.records, faults.since, self._limits)
+        violations += self._resources.violations()
+        violations += [Violation(Invariant.STAYS_UP, ended) for ended in cluster.ended_by_themselves]
         if self._scenario.batch:
-            found += late_placements(recoveries(faults.leader_kills, events), faults.since, self._limits)
+            violations += late_placements(recoveries(faults.leader_kills, events), faults.since, self._limits)
         for line in summary(self._load, faults, events, self._resources, drained_s):
             self._out(line)
-        if found:
+        if violations:
             await asyncio.to_thread(cluster.postgres.dump, cluster.dsn, cluster.folder / DUMP)
-        return found
+        return violations

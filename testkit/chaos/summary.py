@@ -32,20 +32,21 @@ class Recovery:
 def recoveries(kills: Sequence[LeaderKill], events: Sequence[Event]) -> list[Recovery]:
     elected = sorted(event.at for event in events if event.kind == Kind.LEADER_ELECTED)
     assigned = sorted(event.at for event in events if event.kind == Kind.TASK_ASSIGNED)
-    found = []
+    found_recoveries = []
     for kill in kills:
         elected_at = _first_from(elected, kill.at)
         placed_at = None if elected_at is None else _first_from(assigned, elected_at)
-        found.append(Recovery(kill, _span_s(kill.at, elected_at), _span_s(kill.at, placed_at)))
-    return found
+        found_recoveries.append(Recovery(kill, _span_s(kill.at, elected_at), _span_s(kill.at, placed_at)))
+    return found_recoveries
 
 
-def late_placements(found: Sequence[Recovery], since: Instant, limits: Limits = Limits()) -> Iterator[Violation]:
+def late_placements(recoveries: Sequence[Recovery], since: Instant, limits: Limits = Limits()) -> Iterator[Violation]:
     """Report late placements. Where only masters are hit and work always waits, such a pause has no other cause."""
-    for one in found:
-        if one.placed_s is not None and one.placed_s * 1000 > limits.election_ms:
-            detail = f"{one.kill.master} was killed as the leader, and the next task placed {one.placed_s:.1f} s later"
-            yield Violation(Invariant.RECOVERY_BOUNDED, detail, one.kill.at - since)
+    for recovery in recoveries:
+        if recovery.placed_s is not None and recovery.placed_s * 1000 > limits.election_ms:
+            after = f"{recovery.placed_s:.1f} s later"
+            detail = f"{recovery.kill.master} was killed as the leader, and the next task placed {after}"
+            yield Violation(Invariant.RECOVERY_BOUNDED, detail, recovery.kill.at - since)
 
 
 def summary(load: Load, faults: Faults, events: Sequence[Event], resources: Resources, drained_s: float) -> list[str]:
@@ -60,11 +61,11 @@ def summary(load: Load, faults: Faults, events: Sequence[Event], resources: Reso
         f"drained      {drained_s:.1f} s after the last fault was healed",
         f"processes    largest {resources.largest_bytes >> 20} MiB, {resources.connections} connections to PostgreSQL",
     ]
-    for one in recoveries(faults.leader_kills, events):
-        at_s = (one.kill.at - faults.since) / 1000
+    for recovery in recoveries(faults.leader_kills, events):
+        at_s = (recovery.kill.at - faults.since) / 1000
         lines.append(
-            f"leader kill  {one.kill.master} at {at_s:.1f} s: another elected after {_shown(one.elected_s)}, "
-            f"placing after {_shown(one.placed_s)}"
+            f"leader kill  {recovery.kill.master} at {at_s:.1f} s: another elected after {_shown(recovery.elected_s)}, "
+            f"placing after {_shown(recovery.placed_s)}"
         )
     return lines
 
@@ -87,12 +88,12 @@ def _pauses(events: Sequence[Event], faults: Faults, until: Instant | None) -> I
     """Describe the longest pauses while there was new work: at the end the last long tasks end one by one."""
     ended = sorted(event.at for event in events if final_status(event) is not None and event.at <= (until or event.at))
     if len(ended) > 1:
-        longest, at = max((after - before, before) for before, after in pairwise(ended))
-        yield f"completions  longest pause {longest / 1000:.1f} s, from {(at - faults.since) / 1000:.1f} s on"
+        longest, began_at = max((after - before, before) for before, after in pairwise(ended))
+        yield f"completions  longest pause {longest / 1000:.1f} s, from {(began_at - faults.since) / 1000:.1f} s on"
 
 
-def _first_from(instants: Sequence[int], at: int) -> int | None:
-    place = bisect_left(instants, at)
+def _first_from(instants: Sequence[int], since: int) -> int | None:
+    place = bisect_left(instants, since)
     return instants[place] if place < len(instants) else None
 
 

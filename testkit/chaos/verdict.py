@@ -31,15 +31,15 @@ async def verdict(
     store = SqlStore(engine)
     events = await all_events(store)
     tasks = await store.list_tasks(TaskFilter(), _ALL)
-    found = await judge(engine, load.answered, seen, limits)
-    found += _ended_as_expected(tasks, load)
-    found += await _gapless(store, events)
-    found += _told_once(tasks, events)
-    found += await _all_closed(store)
-    found += await _own_results(store)
-    found += [Violation(Invariant.ANSWERS_TRUE, wrong) for wrong in load.wrong]
-    found += _loud(folder)
-    return found, events
+    violations = await judge(engine, load.answered, seen, limits)
+    violations += _ended_as_expected(tasks, load)
+    violations += await _gapless(store, events)
+    violations += _final_event_once(tasks, events)
+    violations += await _all_closed(store)
+    violations += await _own_results(store)
+    violations += [Violation(Invariant.ANSWERS_TRUE, wrong) for wrong in load.wrong]
+    violations += _logged_errors(folder)
+    return violations, events
 
 
 def _ended_as_expected(tasks: Sequence[TaskRecord], load: Load) -> Iterator[Violation]:
@@ -56,27 +56,29 @@ def _ended_as_expected(tasks: Sequence[TaskRecord], load: Load) -> Iterator[Viol
 
 
 async def _gapless(store: SqlStore, events: Sequence[Event]) -> list[Violation]:
-    found = []
+    violations = []
     rows = await store.engine.read(lambda tx: tx.fetch("SELECT first, count FROM event_log ORDER BY first"))
     follows = 1
     for first, count in rows:
         if first != follows:
-            found.append(_events(f"number {first} follows {follows - 1}"))
+            violations.append(_events(f"number {first} follows {follows - 1}"))
         follows = first + count
     if events and (events[0].number, events[-1].number) != (1, len(events)):
-        found.append(_events(f"{len(events)} events are numbered {events[0].number} to {events[-1].number}"))
+        violations.append(_events(f"{len(events)} events are numbered {events[0].number} to {events[-1].number}"))
     ((waiting,),) = await store.engine.read(lambda tx: tx.fetch("SELECT count(*) FROM outbox"))
     if waiting:
-        found.append(_events(f"{waiting} entries of the outbox were never told"))
-    return found
+        violations.append(_events(f"{waiting} entries of the outbox were never told"))
+    return violations
 
 
-def _told_once(tasks: Sequence[TaskRecord], events: Sequence[Event]) -> Iterator[Violation]:
+def _final_event_once(tasks: Sequence[TaskRecord], events: Sequence[Event]) -> Iterator[Violation]:
     """Check that each task became final once, with an event: there is no retry by hand in a chaos run."""
-    told = Counter(event.data["task"] for event in events if final_status(event) is not None)
+    final_events = Counter(event.data["task"] for event in events if final_status(event) is not None)
     for task in tasks:
-        if task.status.is_final and told[task.id] != 1:
-            yield _events(f"{task_text(task.id)} is {task.status.word} and {told[task.id]} events say that it ended")
+        if task.status.is_final and final_events[task.id] != 1:
+            yield _events(
+                f"{task_text(task.id)} is {task.status.word} and {final_events[task.id]} events say that it ended"
+            )
 
 
 async def _all_closed(store: SqlStore) -> list[Violation]:
@@ -84,27 +86,28 @@ async def _all_closed(store: SqlStore) -> list[Violation]:
         "sessions are open": "SELECT count(*) FROM lease WHERE is_open = 1",
         "tasks are held by nodes": "SELECT count(*) FROM live WHERE node <> 0",
     }
-    found = []
+    violations = []
     for what, query in queries.items():
         ((count,),) = await store.engine.read(lambda tx, query=query: tx.fetch(query))  # type: ignore[misc]
         if count:
-            found.append(Violation(Invariant.ALL_GIVEN_BACK, f"{count} {what} though every worker has left"))
-    return found
+            violations.append(Violation(Invariant.ALL_GIVEN_BACK, f"{count} {what} though every worker has left"))
+    return violations
 
 
 async def _own_results(store: SqlStore) -> list[Violation]:
     """Check the result of each witness, which names its execution: no other one may have been credited with it."""
     rows = await store.engine.read(lambda tx: tx.fetch(task_rows.all_ended_executions()))
-    found = []
-    for one in map(task_rows.execution_from_row, rows):
-        said = msgspec.json.decode(one.result).get("execution") if one.result else None
-        if said is not None and said != execution_text(one.id):
-            detail = f"{task_text(one.task)} was completed by {execution_text(one.id)} with the result of {said}"
-            found.append(Violation(Invariant.ONE_OUTCOME, detail))
-    return found
+    violations = []
+    for execution in map(task_rows.execution_from_row, rows):
+        reported = msgspec.json.decode(execution.result).get("execution") if execution.result else None
+        if reported is not None and reported != execution_text(execution.id):
+            completed_by = execution_text(execution.id)
+            detail = f"{task_text(execution.task)} was completed by {completed_by} with the result of {reported}"
+            violations.append(Violation(Invariant.ONE_OUTCOME, detail))
+    return violations
 
 
-def _loud(folder: Path) -> Iterator[Violation]:
+def _logged_errors(folder: Path) -> Iterator[Violation]:
     """Report tracebacks in logs: an outage is logged in one line, a traceback is a bug."""
     for log in sorted(folder.glob("*.log")):
         loud = [line for line in log.read_text(errors="replace").splitlines() if _LOUD.match(line)]

@@ -122,8 +122,8 @@ class PostgresServer(Server):
 
 def newest_install(folder: Path) -> Path:
     """Return the newest version in the wheel: a default one in `pginstall`, newer ones in `pginstall<major>`."""
-    found = [path for path in folder.glob("pginstall*") if (path / "bin" / "postgres").exists()]
-    return max(found, key=lambda path: int(re.sub(r"\D", "", path.name) or 0))
+    installs = [path for path in folder.glob("pginstall*") if (path / "bin" / "postgres").exists()]
+    return max(installs, key=lambda path: int(re.sub(r"\D", "", path.name) or 0))
 
 
 def _run(work: Coroutine[Any, Any, object]) -> object:

@@ -58,8 +58,8 @@ class S3Server(Server):
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> None:
         # Without a type the body would be taken for a form, and not be found.
-        asked = urllib.request.Request(
+        request = urllib.request.Request(
             f"{self.url}{path}", data=body, method=method, headers={"Content-Type": "text/plain"}
         )
-        with urllib.request.urlopen(asked, timeout=ANSWER_S):
+        with urllib.request.urlopen(request, timeout=ANSWER_S):
             pass

@@ -48,11 +48,11 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _verdicts(seeds: Iterable[int], template: Path, jobs: int) -> Iterable[Verdict]:
-    if jobs <= 1:
+def _verdicts(seeds: Iterable[int], template: Path, processes: int) -> Iterable[Verdict]:
+    if processes <= 1:
         yield from (run_seed(seed, template) for seed in seeds)
         return
-    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+    with multiprocessing.get_context("fork").Pool(processes) as pool:
         yield from pool.imap_unordered(partial(run_seed, template=template), seeds)
 
 

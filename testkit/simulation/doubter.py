@@ -14,7 +14,7 @@ from testkit.true_reasons import untrue
 from testkit.violations import Invariant, Violation
 
 EVERY_S = 20.0
-ASKED = 3
+QUESTIONS = 3
 
 
 class Doubter:
@@ -34,15 +34,15 @@ class Doubter:
             rng=Random(0),
             schemas={},
         )
-        self.asked = 0
+        self.question_count = 0
         self.violations: list[Violation] = []
 
     async def run(self) -> None:
         while self._world.loop.time() < self._until_s:
             await asyncio.sleep(self._rng.uniform(0.5, 1.5) * EVERY_S)
             live = await self._world.store.list_tasks(TaskFilter(statuses=LIVE_STATUSES), 1_000)
-            for record in self._rng.sample(live, min(ASKED, len(live))):
-                self.asked += 1
+            for record in self._rng.sample(live, min(QUESTIONS, len(live))):
+                self.question_count += 1
                 complaint = await untrue(self._master, record.id)
                 if complaint is not None:
                     self.violations.append(Violation(Invariant.ANSWERS_TRUE, complaint, self._world.history.now))

@@ -50,7 +50,7 @@ class Faults:
         times = [busy_s * (n + rng.random() * 0.3) / count for n in range(count)]
         if not spread:
             times = sorted(rng.uniform(0, busy_s) for _ in range(count))
-        self.plan = [Planned(5 + at, rng.choice(names)) for at in times]
+        self.plan = [Planned(5 + offset, rng.choice(names)) for offset in times]
 
     async def run(self) -> None:
         started = self._world.loop.time()

@@ -136,21 +136,21 @@ class SimFlows:
                     rng = Random(self._rng.random())
                     group.create_task(self._submit(f"flow-{number}", rng.uniform(0, self._busy_s * 0.7), rng))
 
-    async def _submit(self, name: str, at: float, rng: Random) -> None:
-        await asyncio.sleep(at)
-        asked = {key: _step(key, rng) for key in _EDGES}
+    async def _submit(self, name: str, start_s: float, rng: Random) -> None:
+        await asyncio.sleep(start_s)
+        requests = {key: _step(key, rng) for key in _EDGES}
         claim = Claim("flows", name, name.encode(), EPOCH + _DAY_MS)
 
         async def send(master: SimMaster) -> AddedFlow:
             assert master.master is not None
-            return await master.master.flows.submit_flow(name, None, asked, claim)
+            return await master.master.flows.submit_flow(name, None, requests, claim)
 
         added = await self._people.ask(send, rng)
         if added is None:
             return
         self._made.append(added.id)
         steps = await self._world.store.flow_steps(added.id)
-        self._people.known += [step.task for step in steps]
+        self._people.accepted_tasks += [step.task for step in steps]
         await asyncio.sleep(rng.uniform(5, 60))
         verb = rng.choice((None, None, self._resume, self._cancel))
         if verb is not None:

@@ -40,10 +40,10 @@ class People:
         self._rng = world.loop.rng("people")
         self._tasks = tasks
         self._busy_s = busy_s
-        self.known: list[TaskId] = []
+        self.accepted_tasks: list[TaskId] = []
         self.has_stack = False
         self.has_quotas = False
-        self.asked: Mapping[str, float] = {}
+        self.reserved: Mapping[str, float] = {}
         """Resources that every task of the project with quotas asks for."""
 
     async def submit_all(self) -> None:
@@ -52,8 +52,8 @@ class People:
             left, number = self._tasks, 0
             while left > 0:
                 size = min(left, self._rng.choice((1, 1, 2, 5, 10, 25)))
-                at = self._rng.uniform(0, self._busy_s)
-                group.create_task(self._submit(f"batch-{number}", size, at, Random(self._rng.random())))
+                start_s = self._rng.uniform(0, self._busy_s)
+                group.create_task(self._submit(f"batch-{number}", size, start_s, Random(self._rng.random())))
                 left, number = left - size, number + 1
 
     async def crowd(self) -> None:
@@ -61,11 +61,11 @@ class People:
         rng = self._world.loop.rng("crowds")
         async with asyncio.TaskGroup() as group:
             for number in range(CROWDS):
-                at = rng.uniform(0, self._busy_s)
+                start_s = rng.uniform(0, self._busy_s)
                 patient = {"priority": 1, "preemptible": True, "parameters": {"ms": 8_000}, "depends_on": []}
                 urgent = {"priority": 10, "parameters": {"ms": 300}, "depends_on": []}
-                group.create_task(self._submit(f"crowd-{number}", 30, at, Random(rng.random()), **patient))
-                group.create_task(self._submit(f"urgent-{number}", 4, at + 3, Random(rng.random()), **urgent))
+                group.create_task(self._submit(f"crowd-{number}", 30, start_s, Random(rng.random()), **patient))
+                group.create_task(self._submit(f"urgent-{number}", 4, start_s + 3, Random(rng.random()), **urgent))
 
     async def interfere(self) -> None:
         """Cancel, retry, change priorities, pause the queue and drain nodes."""
@@ -75,8 +75,8 @@ class People:
             verb = self._rng.choice((self._cancel, self._cancel, self._retry, self._reprioritize, self._drain))
             await verb()
 
-    async def _submit(self, batch: str, size: int, at: float, rng: Random, **changes: Any) -> None:
-        await asyncio.sleep(at)
+    async def _submit(self, batch: str, size: int, start_s: float, rng: Random, **changes: Any) -> None:
+        await asyncio.sleep(start_s)
         history = self._world.history
         bodies = [self._body(batch, rng, **changes) for _ in range(size)]
         # Some batches are groups; drawn separately, so that the rest of a run is the same as without.
@@ -102,7 +102,7 @@ class People:
             return
         accepted = [item for item in answer.items if isinstance(item, Accepted)]
         if len(accepted) == size:
-            self.known.extend(item.id for item in accepted)
+            self.accepted_tasks.extend(item.id for item in accepted)
             history.add(past.SubmitAnswered(history.now, batch, tuple(item.id for item in accepted)))
         else:
             history.add(past.SubmitRefused(history.now, batch, str(answer.items[0])))
@@ -114,7 +114,7 @@ class People:
         if self.has_stack and rng.random() < 0.4:
             changes["queue"] = STACK
         if self.has_quotas and rng.random() < 0.3:
-            changes |= {"project_id": LIMITED, "min_resources": dict(self.asked)}
+            changes |= {"project_id": LIMITED, "min_resources": dict(self.reserved)}
         if rng.random() < 0.1:
             changes["categories"] = ["news"]
         return changes
@@ -129,8 +129,8 @@ class People:
             "timeout_s": 30,
             "retry": {"max_retries": rng.randint(0, 4), "base_delay_s": 0.5, "max_delay_s": 5.0},
         }
-        if self.known and rng.random() < 0.12:
-            chosen = rng.sample(self.known, min(len(self.known), rng.randint(1, 3)))
+        if self.accepted_tasks and rng.random() < 0.12:
+            chosen = rng.sample(self.accepted_tasks, min(len(self.accepted_tasks), rng.randint(1, 3)))
             fields["depends_on"] = [task_text(task) for task in chosen]
         if rng.random() < 0.06:
             fields["run_at"] = to_text(EPOCH + self._world.loop.now_ms + rng.randint(1_000, 40_000))
@@ -139,8 +139,8 @@ class People:
         return body
 
     async def _cancel(self) -> None:
-        if self.known:
-            task = self._rng.choice(self.known)
+        if self.accepted_tasks:
+            task = self._rng.choice(self.accepted_tasks)
             await self.ask(lambda master: self._cancel_at(master, task), self._rng)
 
     async def _cancel_at(self, master: SimMaster, task: TaskId) -> bool:
@@ -167,8 +167,8 @@ class People:
         return True
 
     async def _reprioritize(self) -> None:
-        if self.known:
-            task, priority = self._rng.choice(self.known), self._rng.randint(1, 10)
+        if self.accepted_tasks:
+            task, priority = self._rng.choice(self.accepted_tasks), self._rng.randint(1, 10)
 
             async def send(master: SimMaster) -> bool:
                 assert master.master is not None
@@ -206,10 +206,10 @@ _FAIR_REFUSALS = (Code.ALREADY_FINAL, Code.NOT_READY, Code.UNKNOWN_TASK)
 
 
 def _coroutine(send: Callable[[SimMaster], Awaitable[T]], master: SimMaster) -> Callable[[], Any]:
-    async def asked() -> T:
+    async def ask_once() -> T:
         return await send(master)
 
-    return asked
+    return ask_once
 
 
 async def _hold(master: SimMaster, node: int, within_s: float | None) -> bool:

@@ -11,7 +11,7 @@ from testkit.simulation.people import LIMITED, STACK, People
 from testkit.simulation.world import SimMaster, World
 
 CHANGES = 3
-ASKED = {"cpu": 0.5, "memory_mb": 128.0}
+RESERVED = {"cpu": 0.5, "memory_mb": 128.0}
 """Resources of every task of the limited project: less than any of its quotas, so that none waits for ever."""
 
 
@@ -36,7 +36,7 @@ class SimProjects:
             await asyncio.sleep(2)
             await self._describe(Project(LIMITED, rng.choice((0.5, 1.0, 4.0)), _quotas(rng), rng.choice(list(OnFull))))
             self._people.has_quotas = True
-            self._people.asked = ASKED
+            self._people.reserved = RESERVED
 
     async def change(self) -> None:
         """Raise quotas and lower them below what runs; change the LIFO queue to FIFO and back."""

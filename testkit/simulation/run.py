@@ -89,11 +89,11 @@ def run_seed(seed: int, template: Path, scale: Scale = Scale(), broken: Break | 
                 with broken(world) if broken is not None else nullcontext():
                     final, violations = loop.run(_live(world, scale))
             except Exception as exc:
-                return Verdict(seed, [], _told(exc), len(world.history))
+                return Verdict(seed, [], _error_text(exc), len(world.history))
             return Verdict(seed, [*check(world.history, final), *violations], None, len(world.history))
 
 
-def _told(exc: BaseException) -> str:
+def _error_text(exc: BaseException) -> str:
     """Describe the first exception that is no group of others."""
     while isinstance(exc, BaseExceptionGroup):
         exc = exc.exceptions[0]
@@ -125,9 +125,9 @@ async def _live(world: World, scale: Scale) -> tuple[FinalState, list[Violation]
         watching = world.loop.create_task(_look_around(world))
     await _quiet(world, scale.total_s)
     watching.cancel()
-    kept = [*doubter.violations, *await schedules.violations(), *await flows.violations()]
-    found = [*kept, *steps.violations, *world.watch.at_the_end()]
-    return await _final_state(world), found
+    judged = [*doubter.violations, *await schedules.violations(), *await flows.violations()]
+    violations = [*judged, *steps.violations, *world.watch.at_the_end()]
+    return await _final_state(world), violations
 
 
 async def _look_around(world: World) -> None:

@@ -34,7 +34,7 @@ class SimSchedules:
     async def make(self) -> None:
         """Make one of every kind, each under an idempotency key: a request without an answer is repeated."""
         for number, overlap in enumerate(OVERLAPS):
-            body = msgspec.json.decode(msgspec.json.encode(self._said(overlap)), type=ScheduleBody)
+            body = msgspec.json.decode(msgspec.json.encode(self._schedule_fields(overlap)), type=ScheduleBody)
             claim = Claim("schedules", str(number), overlap.encode(), EPOCH + _DAY_MS)
 
             async def send(master: SimMaster, body: ScheduleBody = body, claim: Claim = claim) -> Schedule:
@@ -45,7 +45,7 @@ class SimSchedules:
             assert made is not None
             self._made.append(made)
 
-    def _said(self, overlap: str) -> dict[str, Any]:
+    def _schedule_fields(self, overlap: str) -> dict[str, Any]:
         rng = self._rng
         times: dict[str, Any] = {"cron": "* * * * *"} if rng.random() < 0.3 else {"every_s": rng.randint(30, 60)}
         task = {
@@ -64,20 +64,20 @@ class SimSchedules:
         }
 
     async def violations(self) -> list[Violation]:
-        return [violation for one in self._made for violation in await self._judged(one)]
+        return [violation for schedule in self._made for violation in await self._judged(schedule)]
 
     async def _judged(self, schedule: Schedule) -> list[Violation]:
         """Check that every instant of the schedule has its tick, fired or skipped: all of them are caught up."""
         store, text = self._world.store, schedule_text(schedule.id)
-        found = await store.list_ticks(schedule.id, 10_000)
+        stored_ticks = await store.list_ticks(schedule.id, 10_000)
         named = list(ticks.nominal_ticks(schedule.timing, schedule.anchor_at, schedule.created_at))
-        tasks = [tick.task for tick in found if tick.task is not None]
-        kept = await store.load_tasks(tasks)
+        tasks = [tick.task for tick in stored_ticks if tick.task is not None]
+        stored_tasks = await store.load_tasks(tasks)
         complaints = []
-        if lost := sorted(set(named).difference(tick.at for tick in found)):
+        if lost := sorted(set(named).difference(tick.at for tick in stored_ticks)):
             complaints.append(f"{text} has no tick at {to_text(lost[0])}, nor at {len(lost) - 1} other times")
-        if extra := sorted({tick.at for tick in found}.difference(named)):
+        if extra := sorted({tick.at for tick in stored_ticks}.difference(named)):
             complaints.append(f"{text} has a tick at {to_text(extra[0])}, which it does not name")
-        if len(set(tasks)) != len(tasks) or len(kept) != len(tasks):
+        if len(set(tasks)) != len(tasks) or len(stored_tasks) != len(tasks):
             complaints.append(f"{text} has ticks that share a task, or whose task is gone")
         return [Violation(Invariant.EACH_TICK_ONCE, complaint) for complaint in complaints]

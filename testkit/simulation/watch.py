@@ -93,23 +93,23 @@ class Watch:
         self._placeable_since: dict[TaskId, int] = {}
 
     def lane(self, lane: LaneId) -> Lane:
-        known = self._lanes.get(lane)
-        if known is None:
+        cached = self._lanes.get(lane)
+        if cached is None:
             ((queue, project, requirement),) = self._look(_LANE, lane)
-            known = Lane(queue, project, dict(msgspec.json.decode(requirement).get("resources", ())))
-            self._lanes[lane] = known
-        return known
+            cached = Lane(queue, project, dict(msgspec.json.decode(requirement).get("resources", ())))
+            self._lanes[lane] = cached
+        return cached
 
     def is_limited(self, lane: LaneId) -> bool:
         """Return whether something other than a slot may keep its tasks waiting."""
-        known = self.lane(lane)
-        return bool(known.resources) or known.project in self._quotas
+        limited = self.lane(lane)
+        return bool(limited.resources) or limited.project in self._quotas
 
     def committed(self, batches: Iterable[EventBatch]) -> None:
         added: list[TaskId] = []
         assigned: list[TaskId] = []
         for batch in batches:
-            self._order.hear(batch)
+            self._order.observe_batch(batch)
             match batch.kind:
                 case Kind.PROJECT_CHANGED:
                     self._learn(batch.shared)
@@ -118,16 +118,16 @@ class Watch:
                 case Kind.TASK_ASSIGNED:
                     assigned += batch.each["task"]
         if added and self._quotas:
-            self._judge_door(added)
+            self._judge_admission(added)
         if assigned:
             self._judge_placed(set(assigned))
 
-    def _learn(self, said: Mapping[str, Any]) -> None:
-        project = said["project"]
-        self._quotas[project] = said["quotas"]
-        (self._refusing.add if said["on_full"] == "refuse" else self._refusing.discard)(project)
+    def _learn(self, data: Mapping[str, Any]) -> None:
+        project = data["project"]
+        self._quotas[project] = data["quotas"]
+        (self._refusing.add if data["on_full"] == "refuse" else self._refusing.discard)(project)
 
-    def _judge_door(self, added: Sequence[TaskId]) -> None:
+    def _judge_admission(self, added: Sequence[TaskId]) -> None:
         for (project,) in self._look(_ADDED, msgspec.json.encode(added).decode()):
             quotas = self._quotas.get(project)
             if quotas is None:
@@ -174,9 +174,9 @@ class Watch:
             for task, lane in self._look(_PENDING)
             if self._may_go(self.lane(lane), by_project, nodes)
         }
-        for task, at in self._placeable_since.items():
-            if now - at > STARVED_MS:
-                detail = f"{task_text(task)} could have been placed for {(now - at) / 1000:g} s"
+        for task, placeable_at in self._placeable_since.items():
+            if now - placeable_at > STARVED_MS:
+                detail = f"{task_text(task)} could have been placed for {(now - placeable_at) / 1000:g} s"
                 self._say(Invariant.NONE_STARVES, detail)
 
     def at_the_end(self) -> list[Violation]:

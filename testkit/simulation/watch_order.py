@@ -29,7 +29,7 @@ class OrderWatch:
         self._placed: Counter[LaneId] = Counter()
         self._early: Counter[LaneId] = Counter()
 
-    def hear(self, batch: EventBatch) -> None:
+    def observe_batch(self, batch: EventBatch) -> None:
         if batch.kind is Kind.QUEUE_CHANGED:
             queue = batch.shared["queue"]
             self._turned_at[queue] = self._now()

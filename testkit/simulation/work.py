@@ -45,14 +45,14 @@ class SimExecutor:
         self._parked = Counter() if parked is None else parked
 
     async def run(self, assignment: AssignmentBody) -> OutcomeBody:
-        said = msgspec.json.decode(assignment.parameters)
+        parameters = msgspec.json.decode(assignment.parameters)
         try:
-            await asyncio.sleep(said["ms"] / 1000)
+            await asyncio.sleep(parameters["ms"] / 1000)
         finally:
-            if "dies_ms" in said:
-                await _die_slowly(said["dies_ms"] / 1000)
+            if "dies_ms" in parameters:
+                await _die_slowly(parameters["dies_ms"] / 1000)
         parked = (assignment.task, assignment.round)
-        if self._parked[parked] < said.get("parks", 0):
+        if self._parked[parked] < parameters.get("parks", 0):
             self._parked[parked] += 1
             return OutcomeBody(
                 assignment.task,
@@ -60,16 +60,20 @@ class SimExecutor:
                 int(End.RETURNED),
                 int(ErrorClass.BLOCKED),
                 "host away",
-                again_ms=said["again_ms"],
-                cause=said["cause"],
+                again_ms=parameters["again_ms"],
+                cause=parameters["cause"],
                 subject="slow.example",
             )
-        if said.get("poison"):
+        if parameters.get("poison"):
             end = End.DIED_ALONE if assignment.is_alone else End.PROCESS_LOST
             return OutcomeBody(assignment.task, assignment.execution, int(end), int(ErrorClass.CRASH), "killed itself")
-        if assignment.retry < said.get("fails", 0):
+        if assignment.retry < parameters.get("fails", 0):
             return OutcomeBody(
-                assignment.task, assignment.execution, int(End.FAILED), said["class"], f"failed {assignment.retry}"
+                assignment.task,
+                assignment.execution,
+                int(End.FAILED),
+                parameters["class"],
+                f"failed {assignment.retry}",
             )
         result = msgspec.Raw(msgspec.json.encode({"success": True, "retry": assignment.retry}))
         return OutcomeBody(assignment.task, assignment.execution, int(End.COMPLETED), result=result)

@@ -112,8 +112,8 @@ class World:
                 self.leader = shared["master"]
                 history.add(past.LeaderElected(now, shared["term"], shared["master"]))
         self.watch.committed(batches)
-        for hear in self.on_commit:
-            hear(batches)
+        for callback in self.on_commit:
+            callback(batches)
 
 
 class SimMaster:

@@ -2,7 +2,7 @@
 
 It serves the demo shop or a nasty one (`storefront`, `product_pages`, `link_pages`, `feeds`) from a
 `versioned_catalogue`, and the behaviours of `nasty/`; it keeps a `request_log`, holds pages back (`page_gate`) and is
-controlled under `/-/` (`control_doors`). `server` runs it in a test, `site_process` as a process of its own.
+controlled under `/-/` (`control_endpoints`). `server` runs it in a test, `site_process` as a process of its own.
 """
 
 from __future__ import annotations

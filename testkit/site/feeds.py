@@ -134,5 +134,5 @@ def _sitemap(name: str, shop: Storefront) -> Page | None:
         entries = [(product.path, changed_at(product.since)) for product in shown]
     else:
         return None
-    dated = ((f"{ORIGIN}{path}", at.isoformat() if at else None) for path, at in entries)
+    dated = ((f"{ORIGIN}{path}", day.isoformat() if day else None) for path, day in entries)
     return Page(write_urlset(dated), "application/xml", is_gzipped=name.endswith(".gz"))

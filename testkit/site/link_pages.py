@@ -75,15 +75,15 @@ def write_links(*, has_traps: bool) -> str:
 
 def list_pages(*, has_traps: bool) -> list[ListedPage]:
     """List the pages. `/help/area` counts as linked: an `area` is a link, a frame is not."""
-    found = [
+    pages = [
         ListedPage(path, path, is_allowed=path not in _DISALLOWED, is_followed=path not in _NOT_FOLLOWED)
         for path in _PAGES
         if path not in _NOT_LINKED and not path.startswith("/outlet/")
     ]
-    found.append(ListedPage("/basket?a=1&session=77", "/basket?a=1&session=77", is_allowed=False))
-    found += [ListedPage(f"/outlet/{number}", f"/outlet/{number}", is_linked=False) for number in OUTLET]
-    found += [ListedPage("/sold-out", "/sold-out", status=404), ListedPage("/moved", "/help", status=301)]
-    return [*found, ListedPage("/traps", "/traps")] if has_traps else found
+    pages.append(ListedPage("/basket?a=1&session=77", "/basket?a=1&session=77", is_allowed=False))
+    pages += [ListedPage(f"/outlet/{number}", f"/outlet/{number}", is_linked=False) for number in OUTLET]
+    pages += [ListedPage("/sold-out", "/sold-out", status=404), ListedPage("/moved", "/help", status=301)]
+    return [*pages, ListedPage("/traps", "/traps")] if has_traps else pages
 
 
 def find_page(path: str) -> Page | None:

@@ -59,7 +59,7 @@ class PageGate:
         """Return None for a request that passes; otherwise the future that `wait` has to be called with."""
         if not self._closed or target == _NEVER_HELD or target.startswith(PREFIX):
             return None
-        closing = next((one for one in self._closed.values() if one.pattern.search(target) is not None), None)
+        closing = next((closed for closed in self._closed.values() if closed.pattern.search(target) is not None), None)
         if closing is None:
             return None
         if closing.passes_left > 0:

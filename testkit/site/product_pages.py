@@ -14,7 +14,7 @@ from testkit.site.versioned_catalogue import SiteProduct, VersionedCatalogue
 
 REVIEWS_A_PAGE = 5
 _AUTHORS = ("Ada", "Björn", "Chen", "Dolores", "Émile", "Fatima")
-_SAID = ("Does what it should.", "Arrived <em>late</em>, works.", "My third one.", "Returned it.", "五星好评")
+_REVIEWS = ("Does what it should.", "Arrived <em>late</em>, works.", "My third one.", "Returned it.", "五星好评")
 _FILLER = "It was packed with care, carried over the hills, and never once complained about the weather. "
 
 
@@ -105,7 +105,7 @@ def _write_body(product: SiteProduct) -> str:
     """Write the body with microdata where the product has it, and with classes always."""
     if structured_data.is_microdata(product):
         scope, stock = 'itemscope itemtype="https://schema.org/Product"', "InStock" if product.stock else "OutOfStock"
-        name, said, sku = (
+        name, description, sku = (
             'itemprop="name"',
             'itemprop="description"',
             f'<meta itemprop="sku" content="{product.number}">',
@@ -117,12 +117,12 @@ def _write_body(product: SiteProduct) -> str:
             f'<span class="price" itemprop="price" content="{product.amount}">{escape(product.price)}</span></span>'
         )
     else:
-        scope = name = said = sku = ""
+        scope = name = description = sku = ""
         offer = f'<span class="price">{escape(product.price)}</span>'
     return (
         f'<div class="product" data-id="{product.number}" {scope}>'
         f'{sku}<h2 class="title" {name}>{escape(product.title)}</h2>{offer}'
-        f'<p class="description" {said}>{escape(product.description)}</p>'
+        f'<p class="description" {description}>{escape(product.description)}</p>'
         f'<p class="stock">{product.stock} in stock</p><a class="permalink" href="{product.path}">Link</a></div>'
         f'<img src="/images/{product.number}.jpg" alt="{escape(product.title)}">'
         f'<p><a href="/category/{product.category}">{escape(CATEGORIES[product.category])}</a></p>'
@@ -154,7 +154,7 @@ def _write_review_list(product: Product, number: int) -> str:
     rng = Random(f"{product.number}:{number}")
     shown = "".join(
         f'<li class="review"><b>{rng.choice(_AUTHORS)}</b> <span class="stars">{rng.randrange(1, 6)}</span>'
-        f"<p>{rng.choice(_SAID)}</p></li>"
+        f"<p>{rng.choice(_REVIEWS)}</p></li>"
         for _ in range(rng.randrange(1, REVIEWS_A_PAGE + 1))
     )
     return f'<ol class="reviews">{shown}</ol>'

@@ -49,15 +49,15 @@ class LoggedRequest(NamedTuple):
 class RequestLog:
     """The most recent requests to the site."""
 
-    def __init__(self, kept: int = REQUESTS_KEPT) -> None:
-        self.requests: deque[LoggedRequest] = deque(maxlen=kept)
+    def __init__(self, max_requests: int = REQUESTS_KEPT) -> None:
+        self.requests: deque[LoggedRequest] = deque(maxlen=max_requests)
         """Most recent requests, oldest first."""
         self.total = 0
         """Number of requests since the start, or since the log was cleared; also those that are no longer kept."""
 
     def note(self, request: Request) -> None:
         headers = request.headers
-        kept = {name: headers[name][:_VALUE_CHARS] for name in OF_INTEREST if name in headers}
+        noted_headers = {name: headers[name][:_VALUE_CHARS] for name in OF_INTEREST if name in headers}
         self.total += 1
         self.requests.append(
             LoggedRequest(
@@ -68,7 +68,7 @@ class RequestLog:
                 headers.get("user-agent", ""),
                 request.host,
                 *request.client,
-                kept,
+                noted_headers,
             )
         )
 
@@ -112,10 +112,10 @@ class RequestLog:
 
 def most_in(instants: Iterable[float], seconds: float = 1.0) -> int:
     window: deque[float] = deque()
-    most = 0
-    for at in instants:
-        window.append(at)
-        while at - window[0] > seconds:
+    largest = 0
+    for instant in instants:
+        window.append(instant)
+        while instant - window[0] > seconds:
             window.popleft()
-        most = max(most, len(window))
-    return most
+        largest = max(largest, len(window))
+    return largest

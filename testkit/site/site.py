@@ -12,7 +12,7 @@ from crawlfleet.demo_shop.page_answers import PageAnswers
 from crawlfleet.demo_shop.site_page import ORIGIN, Page
 from testkit.site import structured_data
 from testkit.site.connection import Answer, Exchange
-from testkit.site.control_doors import answer_control
+from testkit.site.control_endpoints import answer_control
 from testkit.site.nasty.behaviour_table import find_behaviour
 from testkit.site.nasty.robots import robots_answer
 from testkit.site.page_gate import PREFIX, PageGate

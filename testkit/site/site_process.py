@@ -37,20 +37,20 @@ class SiteProcess:
 
     async def log(self, **which: Any) -> dict[str, Any]:
         """Return requests and figures of them, selected by `under`, `host` and `since`."""
-        told: dict[str, Any] = await self._call("log", **which)
-        return told
+        answer: dict[str, Any] = await self._call("log", **which)
+        return answer
 
     async def clear(self) -> None:
         await self._call("clear")
 
     async def set(self, **values: Any) -> dict[str, Any]:
         """Set `version`, `robots` or `most_per_second`."""
-        told: dict[str, Any] = await self._call("set", **values)
-        return told
+        answer: dict[str, Any] = await self._call("set", **values)
+        return answer
 
     async def changes(self, before: int, after: int) -> dict[str, list[str]]:
-        told: dict[str, list[str]] = await self._call("changes", before=before, after=after)
-        return told
+        answer: dict[str, list[str]] = await self._call("changes", before=before, after=after)
+        return answer
 
     async def hold(self, pattern: str = "", *, after: int = 0) -> None:
         """Hold back pages whose path and query match, beyond the next `after` of them, until `release`."""
@@ -69,8 +69,8 @@ class SiteProcess:
         """Release what is held for one pattern, or for all, and hold nothing more; returns the number of requests."""
         return int((await self._call("release", **_given(pattern)))["released"])
 
-    async def _call(self, door: str, **given: Any) -> Any:
-        async with self._session.get(f"{self.url}/-/{door}?{urlencode(given)}") as response:
+    async def _call(self, endpoint: str, **given: Any) -> Any:
+        async with self._session.get(f"{self.url}/-/{endpoint}?{urlencode(given)}") as response:
             answer = await response.json()
             if response.status != 200:
                 raise ValueError(answer["detail"])

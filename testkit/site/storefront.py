@@ -49,20 +49,22 @@ class NastyStorefront:
 
     def list_pages(self) -> list[ListedPage]:
         """List the pages in no order of a crawl: worked out from the layout, not by reading pages."""
-        found = [ListedPage("/", "/")]
-        found += [ListedPage(path, path) for path in listing_paths("/products", len(self.catalogue.products))]
+        pages = [ListedPage("/", "/")]
+        pages += [ListedPage(path, path) for path in listing_paths("/products", len(self.catalogue.products))]
         for slug, products in self.catalogue.by_category.items():
-            found += [ListedPage(path, path) for path in listing_paths(f"/category/{slug}", len(products))]
-            found += [ListedPage(f"/category/{slug}?sort={sort}", f"/category/{slug}") for sort in SORTS]
+            pages += [ListedPage(path, path) for path in listing_paths(f"/category/{slug}", len(products))]
+            pages += [ListedPage(f"/category/{slug}?sort={sort}", f"/category/{slug}") for sort in SORTS]
         for word in POPULAR:
             path = _search_path(word)
             count = count_pages(len(self._search_products(word)))
-            found += [
-                ListedPage(f"{path}{f'&page={at}' if at > 1 else ''}", path if at == 1 else f"{path}&page={at}")
-                for at in range(1, count + 1)
+            pages += [
+                ListedPage(
+                    f"{path}{f'&page={number}' if number > 1 else ''}", path if number == 1 else f"{path}&page={number}"
+                )
+                for number in range(1, count + 1)
             ]
-        found += product_pages.list_pages(self.catalogue)
-        return found + link_pages.list_pages(has_traps=self._has_traps) + feeds.list_pages()
+        pages += product_pages.list_pages(self.catalogue)
+        return pages + link_pages.list_pages(has_traps=self._has_traps) + feeds.list_pages()
 
     def find_page(self, path: str, query: str) -> Page | None:
         match path.split("/")[1:]:
@@ -113,7 +115,7 @@ class NastyStorefront:
         shown = products[(number - 1) * PAGE_PRODUCTS : number * PAGE_PRODUCTS]
         # Ten pages around this one, the first, and the last: as long lists show them.
         near = sorted({1, last, *range(max(1, number - 5), min(last, number + 5) + 1)})
-        links = [f'<a href="{path if at == 1 else f"{href}{at}"}">{at}</a>' for at in near]
+        links = [f'<a href="{path if page == 1 else f"{href}{page}"}">{page}</a>' for page in near]
         if number < last:
             links.append(f'<a rel="next" href="{href}{number + 1}">Next</a>')
         cards = "".join(map(product_pages.write_listing_card, shown))

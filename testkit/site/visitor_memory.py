@@ -12,8 +12,8 @@ KEYS_KEPT = 100_000
 class RateGate:
     """A rate limit: open for at most `most` requests in any sliding second; refused requests do not count."""
 
-    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.most = most
+    def __init__(self, max_per_second: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.max_per_second = max_per_second
         self._clock = clock
         self._let_in: deque[float] = deque()
 
@@ -21,7 +21,7 @@ class RateGate:
         now = self._clock()
         while self._let_in and now - self._let_in[0] >= 1.0:
             self._let_in.popleft()
-        if len(self._let_in) >= self.most:
+        if len(self._let_in) >= self.max_per_second:
             return False
         self._let_in.append(now)
         return True
@@ -36,12 +36,12 @@ class Memory:
         self._gates: dict[str, RateGate] = {}
         self._counts: Counter[str] = Counter()
 
-    def is_open(self, door: str, most: int) -> bool:
-        gate = self._gates.get(door)
-        if gate is None or gate.most != most:
+    def is_open(self, gate_name: str, max_per_second: int) -> bool:
+        gate = self._gates.get(gate_name)
+        if gate is None or gate.max_per_second != max_per_second:
             if len(self._gates) >= KEYS_KEPT:
                 self._gates.clear()
-            gate = self._gates[door] = RateGate(most, self.clock)
+            gate = self._gates[gate_name] = RateGate(max_per_second, self.clock)
         return gate.is_open()
 
     def count(self, what: str) -> int:

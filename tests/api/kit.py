@@ -21,7 +21,7 @@ from yarl import URL
 
 from crawlfleet.api.app import create_app
 from crawlfleet.api.http.settings import ApiSettings
-from crawlfleet.bootstrap.master import Master, Terms
+from crawlfleet.bootstrap.master import Master, MasterOptions
 from crawlfleet.bootstrap.services import build_services
 from crawlfleet.bootstrap.stores import open_store
 from crawlfleet.broker.memory import MemoryBroker
@@ -264,7 +264,7 @@ async def open_site(folder: Path, settings: ApiSettings | None = None) -> AsyncI
         MemoryBroker(),
         SCHEMAS,
         chunks=FolderChunks(folder / "results"),
-        terms=Terms(checks=builtin_checks()),
+        options=MasterOptions(checks=builtin_checks()),
     )
     loops = asyncio.create_task(master.run())
     try:

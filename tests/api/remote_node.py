@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from crawlfleet.model.execution import End
-from crawlfleet.model.ids import execution_text, parse, task_text
+from crawlfleet.model.ids import execution_text, parse_id, task_text
 from crawlfleet.wire.sync import AssignmentBody, OpenDown, OpenUp, OutcomeBody, SyncDown, SyncUp
 from tests.api.kit import Answer, Site
 
@@ -18,7 +18,7 @@ class RemoteNode:
     def __init__(self, site: Site, node: str, secret: str) -> None:
         self.site = site
         self.text = node
-        self.id = parse(node, "node", field="node")
+        self.id = parse_id(node, "node", field="node")
         self.secret = secret
         self.session = 0
         self.number = 0

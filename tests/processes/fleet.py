@@ -16,7 +16,7 @@ import psutil
 
 from crawlfleet.client import AsyncClient
 from crawlfleet.execution.agent.identity import Identity, IdentityFile
-from crawlfleet.model.ids import parse
+from crawlfleet.model.ids import parse_id
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.sqlite.engine import SqliteEngine
 from testkit.judge import judge
@@ -156,7 +156,7 @@ class Fleet:
 
     def note(self, ids: Sequence[str]) -> None:
         """What a master answered to have taken."""
-        self.answered[f"batch-{len(self.answered)}"] = [parse(text, "task", field="id") for text in ids]
+        self.answered[f"batch-{len(self.answered)}"] = [parse_id(text, "task", field="id") for text in ids]
 
     async def until_status(self, ids: Sequence[str], status: str, within_s: float = PATIENCE_S) -> None:
         async def have_it() -> bool:

@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from crawlfleet.client import AsyncClient
 from crawlfleet.client.errors import ApiError
-from crawlfleet.client.transport.stream_parsers import EventParser, lines_of
+from crawlfleet.client.transport.stream_parsers import EventParser, read_lines
 from testkit.patience import PATIENCE_S, promised
 from testkit.servers import PostgresServer, RedisServer
 from tests.processes.fleet import echo, sleep
@@ -191,7 +191,7 @@ async def _heard(running: ManyMasters, place: MasterAt, after: int, count: int) 
         aiohttp.ClientSession() as session,
         session.get(f"{place.url}/api/v1/events", headers=headers) as stream,
     ):
-        async for line in lines_of(stream.content):
+        async for line in read_lines(stream.content):
             if (event := parser.feed(line.decode())) is not None:
                 heard.append(msgspec.json.decode(event.data)["number"])
                 if len(heard) == count:

@@ -24,14 +24,14 @@ class ChildOrder(msgspec.Struct):
     options: WorkerOptions
 
 
-def _decode(kind: type, value: object) -> object:
+def _decode_path(kind: type, value: object) -> object:
     if kind is Path:
         return Path(str(value))
     raise NotImplementedError(kind)
 
 
 def main() -> int:
-    order = msgspec.json.decode(sys.stdin.buffer.read(), type=ChildOrder, dec_hook=_decode)
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=ChildOrder, dec_hook=_decode_path)
     end_with_parent(order.parent)
     # Ctrl-C in a terminal reaches the whole process group; the parent decides when its agents leave.
     os.setsid()

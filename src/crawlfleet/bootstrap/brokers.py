@@ -24,7 +24,7 @@ def is_memory(address: str) -> bool:
     return address == "memory:"
 
 
-class BrokerNews:
+class BrokerEventWriter:
     """Writes an event for each loss and each return of the broker, as soon as the store can take it."""
 
     def __init__(self, store: EventStore, clock: Clock, master: str) -> None:
@@ -33,9 +33,9 @@ class BrokerNews:
         self._master = master
         self._writing: set[asyncio.Task[None]] = set()
 
-    def tell(self, is_up: bool, why: str) -> None:
+    def write_event(self, is_up: bool, why: str) -> None:
         batch = EventBatch(Kind.BROKER_BACK if is_up else Kind.BROKER_LOST, shared={"master": self._master, "why": why})
-        task = asyncio.create_task(self._write(batch), name="broker news")
+        task = asyncio.create_task(self._write_batch(batch), name="broker news")
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
 
@@ -44,19 +44,19 @@ class BrokerNews:
             task.cancel()
         await asyncio.gather(*self._writing, return_exceptions=True)
 
-    async def _write(self, batch: EventBatch) -> None:
-        at = self._clock.now()
+    async def _write_batch(self, batch: EventBatch) -> None:
+        now = self._clock.now()
         while True:
             try:
-                await self._store.record_events([batch], at)
+                await self._store.record_events([batch], now)
                 return
             except Unavailable:
                 await asyncio.sleep(AGAIN_S)
 
 
-async def open_broker(address: str, installation: str, news: BrokerNews) -> Broker:
+async def open_broker(address: str, installation: str, events: BrokerEventWriter) -> Broker:
     """Open the broker at the address. Raises ConfigError for a Redis of another installation; a Redis that cannot be
     reached is waited for in the background."""
     if is_memory(address):
         return MemoryBroker()
-    return await RedisBroker.connect(address, installation, on_change=news.tell)
+    return await RedisBroker.connect(address, installation, on_change=events.write_event)

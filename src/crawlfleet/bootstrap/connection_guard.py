@@ -77,9 +77,9 @@ class ConnectionLimits:
 
     def within_files(self, files: int) -> ConnectionLimits:
         """Limit unidentified callers to at most half of the files that the process may open."""
-        most = min(self.unidentified, max(1, files // 2))
+        limit = min(self.unidentified, max(1, files // 2))
         return ConnectionLimits(
-            self.head_bytes, self.head_timeout_s, most, min(self.unidentified_per_address, most), self.networks
+            self.head_bytes, self.head_timeout_s, limit, min(self.unidentified_per_address, limit), self.networks
         )
 
 
@@ -116,16 +116,16 @@ class Peer:
 
     def identify(self) -> None:
         self.is_identified = True
-        self._guard.forget_stranger(self)
+        self._guard.forget_unidentified(self)
 
-    def expect(self, wait: Wait) -> None:
+    def set_deadline(self, wait: Wait) -> None:
         """Give the caller, whose step is next, until the deadline of that step."""
-        self._guard.watch(self, wait)
+        self._guard.watch_peer(self, wait)
 
-    def proceed(self) -> None:
+    def clear_deadline(self) -> None:
         """Remove the deadline, because the next step is the server's."""
         if self.wait is not None:
-            self._guard.unwatch(self)
+            self._guard.unwatch_peer(self)
 
 
 class ConnectionGuard:
@@ -149,25 +149,25 @@ class ConnectionGuard:
     def may_connect(self, address: str) -> bool:
         return not self.limits.networks or is_within(address, self.limits.networks)
 
-    def admit(self, transport: Abortable, address: str) -> Peer:
+    def admit_connection(self, transport: Abortable, address: str) -> Peer:
         """Register a new connection. When there are too many unidentified connections, another one is cut for it."""
         peer = Peer(self, transport, source_of(address))
         displaced = self._unidentified.add(peer)
         if displaced is not None:
-            self._cut(displaced, "too_many")
-        self.watch(peer, Wait.HEAD)
+            self._cut_connection(displaced, "too_many")
+        self.watch_peer(peer, Wait.HEAD)
         return peer
 
-    def forget(self, peer: Peer) -> None:
+    def forget_peer(self, peer: Peer) -> None:
         """Remove a peer whose connection is closed."""
         peer.is_gone = True
-        self.unwatch(peer)
+        self.unwatch_peer(peer)
         self._unidentified.discard(peer)
 
-    def forget_stranger(self, peer: Peer) -> None:
+    def forget_unidentified(self, peer: Peer) -> None:
         self._unidentified.discard(peer)
 
-    def watch(self, peer: Peer, wait: Wait) -> None:
+    def watch_peer(self, peer: Peer, wait: Wait) -> None:
         if peer.is_gone:
             return
         now = self._monotonic()
@@ -176,7 +176,7 @@ class ConnectionGuard:
         peer.deadline = now + (self._identified_timeouts_s if peer.is_identified else self._timeouts_s)[wait]
         self._watched.add(peer)
 
-    def unwatch(self, peer: Peer) -> None:
+    def unwatch_peer(self, peer: Peer) -> None:
         peer.wait = peer.waiting_since = None
         self._watched.discard(peer)
 
@@ -187,35 +187,35 @@ class ConnectionGuard:
         """End the connections that are past their deadline or over the limit of their address."""
         now = self._monotonic()
         for peer in [peer for peer in self._watched if peer.deadline <= now]:
-            self._expire(peer)
+            self._expire_peer(peer)
         for peer in self._unidentified.excess(now):
-            self._cut(peer, "too_many_of_one_address")
+            self._cut_connection(peer, "too_many_of_one_address")
         if self._closed and now - self._reported_at >= _REPORT_S:
             log.warning("connections_ended", unidentified=self.unidentified, **self._closed)
             self._closed.clear()
             self._reported_at = now
 
-    def _expire(self, peer: Peer) -> None:
+    def _expire_peer(self, peer: Peer) -> None:
         wait = peer.wait
         if wait is None:
             return
         if peer.on_expiry is None:
-            self._cut(peer, "handshake")
+            self._cut_connection(peer, "handshake")
         else:
             peer.on_expiry(wait)
 
-    def _cut(self, peer: Peer, reason: str) -> None:
+    def _cut_connection(self, peer: Peer, reason: str) -> None:
         # The connection is aborted, not closed in order: bytes that the caller never reads would be kept until it does.
         self._closed[reason] += 1
-        self.forget(peer)
+        self.forget_peer(peer)
         peer.transport.abort()
 
 
 def is_within(address: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
     try:
-        found = ip_address(address.partition("%")[0])
+        caller = ip_address(address.partition("%")[0])
     except ValueError:
         return False
     # A dual-stack socket shows IPv4 callers as ::ffff:a.b.c.d.
-    found = getattr(found, "ipv4_mapped", None) or found
-    return any(found in network for network in networks)
+    caller = getattr(caller, "ipv4_mapped", None) or caller
+    return any(caller in network for network in networks)

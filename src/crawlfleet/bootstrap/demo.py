@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from crawlfleet.bootstrap.serve import ADMIN_TOKEN, MasterProcess, stopped_by_signals
-from crawlfleet.bootstrap.standalone import Agents, agents_of, run_with_agents
+from crawlfleet.bootstrap.standalone import Agents, local_agents, run_with_agents
 from crawlfleet.client import AsyncClient
 from crawlfleet.client._generated.models import GroupView
 from crawlfleet.demo_shop.server import RunningShop, start_shop
@@ -54,7 +54,7 @@ class Demo:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CrawlProgress:
     """Progress of the crawl, reported a few times a second."""
 
     group: GroupView
@@ -73,9 +73,9 @@ async def demo_cluster(products: int, log_level: LogLevel = "error") -> AsyncIte
                 data_dir=Path(name), port=0, log_level=log_level, allow_hosts=(shop.url.removeprefix("http://"),)
             )
             process = await MasterProcess.open(settings)
-            agents = agents_of(process, settings, NODES, SLOTS)
+            agents = local_agents(process, settings, NODES, SLOTS)
             running = asyncio.create_task(run_with_agents(process, agents), name="demo")
-            watcher = asyncio.create_task(_cancel_when(process.stopped(), asyncio.current_task()))
+            watcher = asyncio.create_task(_cancel_when(process.wait_stopped(), asyncio.current_task()))
             try:
                 with stopped_by_signals(process.stop):
                     async with AsyncClient(process.url, (Path(name) / ADMIN_TOKEN).read_text().strip()) as client:
@@ -90,20 +90,20 @@ async def demo_cluster(products: int, log_level: LogLevel = "error") -> AsyncIte
             await shop.close()
 
 
-async def _cancel_when(asked: Awaitable[None], worker: asyncio.Task[Any] | None) -> None:
-    await asked
+async def _cancel_when(stop: Awaitable[None], worker: asyncio.Task[Any] | None) -> None:
+    await stop
     if worker is not None:
         worker.cancel()
 
 
 async def wait_online(demo: Demo) -> None:
     async with asyncio.timeout(_ONLINE_S):
-        async for _ in _ticks():
+        async for _ in _poll_ticks():
             if await _nodes_online(demo) >= NODES:
                 return
 
 
-async def crawl(demo: Demo, tell: Callable[[Told], None]) -> GroupView:
+async def crawl_shop(demo: Demo, on_progress: Callable[[CrawlProgress], None]) -> GroupView:
     """Crawl the whole shop over all nodes, and return the group when the crawl is over."""
     expected = len(demo.shop.catalogue.page_paths())
     group = await demo.client.crawl(
@@ -114,22 +114,22 @@ async def crawl(demo: Demo, tell: Callable[[Told], None]) -> GroupView:
         name="the shop",
     )
     killed: int | None = None
-    async for _ in _ticks():
+    async for _ in _poll_ticks():
         group = await demo.client.group(group.id)
         if killed is None and group.crawl is not None and group.crawl.pages >= KILL_AT * expected:
             killed = demo.agents.pids[0]
             os.kill(killed, signal.SIGKILL)
-        tell(Told(group, await _nodes_online(demo), killed))
+        on_progress(CrawlProgress(group, await _nodes_online(demo), killed))
         if group.is_finished:
             break
     return group
 
 
-async def products_of(demo: Demo, group_id: str) -> list[dict[str, Any]]:
+async def list_products(demo: Demo, group_id: str) -> list[dict[str, Any]]:
     return [item async for item in demo.client.group_items(group_id)]
 
 
-async def _ticks() -> AsyncIterator[None]:
+async def _poll_ticks() -> AsyncIterator[None]:
     while True:
         yield
         await asyncio.sleep(_POLL_S)

@@ -69,18 +69,18 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         address = self.client[0] if self.client else ""
         if self.peer is None:
-            self.peer = self._guard.admit(transport, address)
+            self.peer = self._guard.admit_connection(transport, address)
         else:
             # The connection was admitted before its TLS handshake.
             self.peer.transport = transport
-            self.peer.expect(Wait.HEAD)
-        self.peer.on_expiry = self._expire
+            self.peer.set_deadline(Wait.HEAD)
+        self.peer.on_expiry = self._handle_expiry
         if not self._guard.may_connect(address):
-            self._refuse(NotFromHere.code)
+            self._refuse_request(NotFromHere.code)
 
     def connection_lost(self, exc: Exception | None) -> None:
         assert self.peer is not None
-        self._guard.forget(self.peer)
+        self._guard.forget_peer(self.peer)
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
@@ -88,19 +88,19 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         peer = self.peer
         assert peer is not None
         if self._is_refused:
-            self._drop(len(data))
+            self._discard_bytes(len(data))
             return
         self._unset_keepalive_if_required()
-        if not self._receive(data):
+        if not self._feed_parser(data):
             return
         if self._is_in_head:
             # After a head that came whole there is nothing to wait for: the usual case costs nothing here.
             if self._head_bytes and peer.wait is not Wait.HEAD:
-                peer.expect(Wait.HEAD)
+                peer.set_deadline(Wait.HEAD)
         elif peer.wait is not Wait.DRAIN and (peer.is_identified or peer.wait is None):
-            peer.expect(Wait.BODY)
+            peer.set_deadline(Wait.BODY)
 
-    def _receive(self, data: bytes) -> bool:
+    def _feed_parser(self, data: bytes) -> bool:
         """Feed the parser with as much of the data as the limits allow. Returns False when the connection has been
         refused."""
         while True:
@@ -116,12 +116,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
                 # No other protocol is supported: the request is answered as the HTTP/1.1 request that it also is.
                 pass
             except httptools.HttpParserError:
-                self._refuse(self._refusal)
+                self._refuse_request(self._refusal)
                 return False
             if self._is_in_head and messages == self._messages:
                 self._head_bytes += len(piece)
             if self._silent_bytes > self._head_limit or (self._is_in_head and self._head_bytes >= self._head_limit):
-                self._refuse(HeadTooLarge.code)
+                self._refuse_request(HeadTooLarge.code)
                 return False
             if piece is data:
                 return True
@@ -150,7 +150,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         assert self.peer is not None
         self._is_in_head = False
         self._head_bytes = self._silent_bytes = self._unread_bytes = 0
-        self.peer.proceed()
+        self.peer.clear_deadline()
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -160,7 +160,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             assert self.peer is not None
             if self._unread_bytes > (UNREAD_BYTES_IDENTIFIED if self.peer.is_identified else UNREAD_BYTES):
                 # The caller goes on sending, and has had all this time to read its response.
-                self._abort("unread_body")
+                self._abort_connection("unread_body")
             return
         super().on_body(body)
 
@@ -171,13 +171,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._head_bytes = self._silent_bytes = 0
         super().on_message_complete()
         if not self.cycle.response_complete:
-            self.peer.proceed()
+            self.peer.clear_deadline()
         elif not self.transport.is_closing():
             # The response was sent before the body was read to its end; from here on the connection is like any other.
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
-            self._rest()
+            self._await_request()
 
     # Responses
 
@@ -185,63 +185,63 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_response_complete()
         assert self.peer is not None
         if self.transport.is_closing():
-            self._await(Wait.CLOSE)
+            self._await_caller(Wait.CLOSE)
         elif not self._is_in_head and not self.pipeline and self.cycle.response_complete:
-            self.peer.expect(Wait.DRAIN)
+            self.peer.set_deadline(Wait.DRAIN)
         elif self._is_in_head and self.cycle.response_complete:
-            self._rest()
+            self._await_request()
 
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()
-        self._await(Wait.CLOSE)
+        self._await_caller(Wait.CLOSE)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._await(Wait.READ)
+        self._await_caller(Wait.READ)
 
     def resume_writing(self) -> None:
         super().resume_writing()
         assert self.peer is not None
         if self.peer.wait is Wait.READ:
-            self.peer.proceed()
+            self.peer.clear_deadline()
 
     def _unsupported_upgrade_warning(self) -> None:
         """Log nothing: callers without a token could fill the disk with such lines."""
 
-    def _rest(self) -> None:
+    def _await_request(self) -> None:
         """Wait for the next request. Connections of identified callers are left to uvicorn's timer."""
         assert self.peer is not None
         if self.peer.is_identified:
-            self.peer.proceed()
+            self.peer.clear_deadline()
         else:
-            self._await(Wait.IDLE)
+            self._await_caller(Wait.IDLE)
 
     # End of the connection
 
-    def _await(self, wait: Wait) -> None:
+    def _await_caller(self, wait: Wait) -> None:
         """Wait for the caller to read what was sent; its progress is measured from here."""
         assert self.peer is not None
         self._unsent_bytes = self.transport.get_write_buffer_size()
-        self.peer.expect(wait)
+        self.peer.set_deadline(wait)
 
-    def _expire(self, wait: Wait) -> None:
+    def _handle_expiry(self, wait: Wait) -> None:
         assert self.peer is not None
         unsent_bytes = self.transport.get_write_buffer_size()
         match wait:
             case Wait.HEAD if self._head_bytes:
-                self._refuse(HeadTimeout.code)
+                self._refuse_request(HeadTimeout.code)
             case Wait.BODY if self.flow.read_paused:
                 # The server has not taken the bytes that have already arrived.
-                self.peer.expect(wait)
+                self.peer.set_deadline(wait)
             case Wait.READ | Wait.IDLE | Wait.CLOSE if unsent_bytes < self._unsent_bytes:
-                self._await(wait)
+                self._await_caller(wait)
             case Wait.HEAD | Wait.IDLE if not unsent_bytes:
                 self.transport.close()
-                self._await(Wait.CLOSE)
+                self._await_caller(Wait.CLOSE)
             case _:
-                self._abort(wait.name.lower())
+                self._abort_connection(wait.name.lower())
 
-    def _refuse(self, code: str) -> None:
+    def _refuse_request(self, code: str) -> None:
         """Answer with a problem document and end the connection; without an answer where another response is under
         way."""
         assert self.peer is not None
@@ -250,28 +250,28 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._is_refused = True
         # uvicorn has no cycle before the first request, although its annotation has no None.
         if not getattr(self.cycle, "response_complete", True):
-            self._abort(code)
+            self._abort_connection(code)
             return
         self._guard.note_refused(code)
         self._unread_bytes = 0
-        self.transport.write(_answer(code, self._head_limit))
+        self.transport.write(_refusal_response(code, self._head_limit))
         if self.transport.can_write_eof():
             self.transport.write_eof()
-        self.peer.expect(Wait.LINGER)
+        self.peer.set_deadline(Wait.LINGER)
 
-    def _drop(self, count: int) -> None:
+    def _discard_bytes(self, count: int) -> None:
         self._unread_bytes += count
         if self._unread_bytes > UNREAD_BYTES:
-            self._abort("unread_body")
+            self._abort_connection("unread_body")
 
-    def _abort(self, reason: str) -> None:
+    def _abort_connection(self, reason: str) -> None:
         self._guard.note_refused(reason)
         self._is_refused = True
         self.transport.abort()
 
 
 @cache
-def _answer(code: str, head_limit: int) -> bytes:
+def _refusal_response(code: str, head_limit: int) -> bytes:
     refused = errors.of_error(_REFUSALS[code](head_limit))
     return (
         b"HTTP/1.1 %d %s\r\ncontent-type: application/problem+json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"

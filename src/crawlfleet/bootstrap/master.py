@@ -76,7 +76,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class MasterOptions:
     """The options of a master that a person may set."""
 
     waiting: WaitingLimit = field(default_factory=WaitingLimit)
@@ -106,7 +106,7 @@ class Master:
         schemas: Mapping[str, Mapping[str, Any]],
         window: int = 2_000,
         make_secret: Callable[[], str] = lambda: secrets.token_hex(32),
-        terms: Terms | None = None,
+        options: MasterOptions | None = None,
         chunks: ChunkStore | None = None,
         id_slot: IdSlot | None = None,
     ) -> None:
@@ -116,7 +116,7 @@ class Master:
         self.lead = lead = LeadershipState()
         self.ledger = ledger = SlotLedger()
         ids = IdFactory(boot if id_slot is None else id_slot, clock.now)
-        self.task_types = TaskTypes(schemas, terms.checks if terms else None, release=release_number(__version__))
+        self.task_types = TaskTypes(schemas, options.checks if options else None, release=release_number(__version__))
         self.known_types = KnownTypes(self.task_types, store=store, clock=clock)
 
         if chunks is not None:
@@ -124,14 +124,14 @@ class Master:
         placing = asyncio.Lock()
         orders = QueueOrders(store, clock)
         broker = OrderedBroker(broker, orders)
-        terms = terms or Terms()
+        options = options or MasterOptions()
         self.tokens = Tokens(store=store, clock=clock, make_secret=make_secret)
         self.audit = Audit(store=store, clock=clock)
-        strategies = StrategyRegistry(terms.strategies)
+        strategies = StrategyRegistry(options.strategies)
         self.configure = Configure(
             store=store,
             clock=clock,
-            defaults={"max_waiting": terms.waiting.installation, **terms.clusters},
+            defaults={"max_waiting": options.waiting.installation, **options.clusters},
             strategies=strategies.factories,
         )
         self.projects = Projects(store=store, broker=broker, clock=clock, id_factory=ids, placing=placing)
@@ -142,7 +142,7 @@ class Master:
             id_factory=ids,
             clock=clock,
             known_types=self.known_types,
-            waiting=AdmissionControl(store=store, clock=clock, limit=terms.waiting, configure=self.configure),
+            waiting=AdmissionControl(store=store, clock=clock, limit=options.waiting, configure=self.configure),
             configure=self.configure,
             projects=self.projects,
         )
@@ -182,9 +182,9 @@ class Master:
             clock=clock,
             make_secret=make_secret,
             known_types=self.known_types,
-            simple=terms.simple,
+            simple=options.simple,
         )
-        self.heartbeat = Heartbeat(store=store, broker=broker, clock=clock, rng=rng, simple=terms.simple)
+        self.heartbeat = Heartbeat(store=store, broker=broker, clock=clock, rng=rng, simple=options.simple)
         self.hosts = Hosts(store=store, broker=broker, clock=clock, configure=self.configure)
         self.node_changes = NodeChanges(store=store, broker=broker, clock=clock)
 
@@ -246,7 +246,7 @@ class Master:
             store=store,
             clock=clock,
             leadership=lead,
-            retention=terms.retention,
+            retention=options.retention,
             chunks=chunks,
             # A clock that a test or a simulation moves is unrelated to the clock of the database.
             database_clock=store.database_clock if isinstance(clock, SystemClock) else None,
@@ -282,9 +282,9 @@ class Master:
                 for loop in self.loops:
                     group.create_task(loop.run(), name=f"{self.name}:{loop.name}")
         finally:
-            await self._resign()
+            await self._resign_leadership()
 
-    async def _resign(self) -> None:
+    async def _resign_leadership(self) -> None:
         """Give up the leadership, so that after a clean stop no other master has to wait until a silent leader is
         replaced."""
         try:
@@ -303,7 +303,7 @@ class Master:
         clock: Clock | None = None,
         rng: Random | None = None,
         *,
-        terms: Terms | None = None,
+        options: MasterOptions | None = None,
         chunks: ChunkStore | None = None,
     ) -> Master:
         clock = clock or SystemClock()
@@ -317,7 +317,7 @@ class Master:
             clock=clock,
             rng=rng or Random(),
             schemas=schemas,
-            terms=terms,
+            options=options,
             chunks=chunks,
             id_slot=id_slot,
         )

@@ -30,7 +30,7 @@ _S3 = "s3://"
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 5.0
 
 
-class Known(NamedTuple):
+class KnownPlace(NamedTuple):
     """The place as the store has it: its mark, and the address that it had for the master that made the mark."""
 
     mark: str
@@ -47,10 +47,10 @@ async def open_results(settings: MasterSettings, store: ConfigStore) -> ChunkSto
     mark = await _mark_when_there(place, store, address, is_only_master)
     if mark is None:
         return place
-    kept = _known(await store.keep_fact(FACT, f"{mark} {address}"))
-    assert kept is not None
-    if kept.mark != mark:
-        raise _elsewhere(address, kept)
+    stored = _parse_fact(await store.keep_fact(FACT, f"{mark} {address}"))
+    assert stored is not None
+    if stored.mark != mark:
+        raise _wrong_place_error(address, stored)
     return place
 
 
@@ -60,11 +60,11 @@ async def _mark_when_there(place: ResultsPlace, store: ConfigStore, address: str
     installation = await store.installation_id()
     pause_s = _FIRST_PAUSE_S
     while True:
-        known = _known(await store.find_fact(FACT))
+        known_place = _parse_fact(await store.find_fact(FACT))
         try:
-            return await _marked(place, installation, known, address, is_only_master)
+            return await _load_or_set_mark(place, installation, known_place, address, is_only_master)
         except Unavailable as exc:
-            if known is not None and known.address == address:
+            if known_place is not None and known_place.address == address:
                 # Work that leaves no results need not wait for the place; a node keeps what it cannot put.
                 log.warning("results_away", results=address, error=str(exc))
                 return None
@@ -82,18 +82,18 @@ def open_place(address: str) -> ResultsPlace:
     return ObjectChunks(address, os.environ)
 
 
-async def _marked(
-    place: ResultsPlace, installation: str, known: Known | None, address: str, is_only_master: bool
+async def _load_or_set_mark(
+    place: ResultsPlace, installation: str, known_place: KnownPlace | None, address: str, is_only_master: bool
 ) -> str:
     """Return the mark of the place; a new one where neither the place nor the store has any."""
     mark = await place.mark()
-    if mark is None and known is not None:
-        if not (is_only_master and known.address == address):
-            raise _elsewhere(address, known)
+    if mark is None and known_place is not None:
+        if not (is_only_master and known_place.address == address):
+            raise _wrong_place_error(address, known_place)
         # No other master can have the results elsewhere: they were removed, or this master has moved.
         log.warning("results_are_gone", results=address)
-        await place.set_mark(known.mark, is_replacing=True)
-        return known.mark
+        await place.set_mark(known_place.mark, is_replacing=True)
+        return known_place.mark
     if mark is None:
         await place.set_mark(f"{installation}-{secrets.token_hex(8)}")
         mark = await place.mark()
@@ -106,15 +106,15 @@ async def _marked(
     return mark
 
 
-def _known(fact: str | None) -> Known | None:
+def _parse_fact(fact: str | None) -> KnownPlace | None:
     if fact is None:
         return None
     mark, _, address = fact.partition(" ")
-    return Known(mark, address)
+    return KnownPlace(mark, address)
 
 
-def _elsewhere(address: str, known: Known) -> ConfigError:
+def _wrong_place_error(address: str, known_place: KnownPlace) -> ConfigError:
     return ConfigError(
-        f"results: {address} is not where this installation keeps its results (first used as {known.address}): "
+        f"results: {address} is not where this installation keeps its results (first used as {known_place.address}): "
         f"every master needs the same shared folder or s3://BUCKET/PREFIX. Moved results need their file {MARK}"
     )

@@ -22,15 +22,15 @@ import uvloop
 
 from crawlfleet.api.app import create_app
 from crawlfleet.api.http.settings import ApiSettings
-from crawlfleet.bootstrap.brokers import BrokerNews, is_memory, open_broker
+from crawlfleet.bootstrap.brokers import BrokerEventWriter, is_memory, open_broker
 from crawlfleet.bootstrap.connection_guard import SWEEP_S, ConnectionGuard, ConnectionLimits
 from crawlfleet.bootstrap.file_limit import raise_file_limit
 from crawlfleet.bootstrap.gc_tuning import tune_collector
 from crawlfleet.bootstrap.http_protocol import BoundedHttpProtocol
-from crawlfleet.bootstrap.master import Master, Terms
+from crawlfleet.bootstrap.master import Master, MasterOptions
 from crawlfleet.bootstrap.results import open_results
 from crawlfleet.bootstrap.services import build_services
-from crawlfleet.bootstrap.stores import open_store, when_there
+from crawlfleet.bootstrap.stores import open_store, retry_until_available
 from crawlfleet.bootstrap.strategies import own_strategies
 from crawlfleet.bootstrap.tls_entry import TlsEntry, tls_context
 from crawlfleet.control.admin.tokens import IssuedToken
@@ -70,7 +70,7 @@ class MasterProcess:
         self._settings = settings
         self._listener = listener
         self._clock = SystemClock()
-        self._asked = asyncio.Event()
+        self._stop_requested = asyncio.Event()
         self._closing = asyncio.Event()
         self.app = create_app(build_services(master), api_settings(settings))
         guard = ConnectionGuard(connection_limits(settings, raise_file_limit()), self._clock.monotonic)
@@ -85,25 +85,25 @@ class MasterProcess:
             make_private_folder(data_dir)
         except OSError as exc:
             raise ConfigError(f"data_dir: {data_dir} cannot be made: {exc.strerror}") from exc
-        listener = listen(settings.host, settings.port)
+        listener = bind_listener(settings.host, settings.port)
         async with AsyncExitStack() as opened:
             opened.callback(listener.close)
-            process = await when_there(settings.store, lambda: cls._open(settings, listener))
+            process = await retry_until_available(settings.store, lambda: cls._open_once(settings, listener))
             opened.pop_all()
         listener.listen(BACKLOG)
         write_private(data_dir / ADDRESS, process.url)
         return process
 
     @classmethod
-    async def _open(cls, settings: MasterSettings, listener: socket.socket) -> MasterProcess:
+    async def _open_once(cls, settings: MasterSettings, listener: socket.socket) -> MasterProcess:
         data_dir = settings.data_dir
         async with AsyncExitStack() as opened:
             store = await open_store(settings.store, is_only_master=is_memory(settings.broker))
             opened.push_async_callback(store.close)
             name = settings.name or f"{socket.gethostname()}:{listener.getsockname()[1]}"
-            news = BrokerNews(store, SystemClock(), name)
-            opened.push_async_callback(news.close)
-            broker = await open_broker(settings.broker, await store.installation_id(), news)
+            broker_events = BrokerEventWriter(store, SystemClock(), name)
+            opened.push_async_callback(broker_events.close)
+            broker = await open_broker(settings.broker, await store.installation_id(), broker_events)
             opened.push_async_callback(broker.close)
             master = await Master.start(
                 name,
@@ -111,7 +111,7 @@ class MasterProcess:
                 broker,
                 builtin_schemas(),
                 chunks=await open_results(settings, store),
-                terms=master_terms(settings),
+                options=master_options(settings),
             )
             process = cls(settings, master, listener)
             process.admin_token = await first_token(master, data_dir)
@@ -135,7 +135,7 @@ class MasterProcess:
     async def run(self) -> None:
         """Serve until a stop is requested."""
         serving = asyncio.create_task(self.serve(), name="serve")
-        stopping = asyncio.create_task(self.stopped(), name="stopping")
+        stopping = asyncio.create_task(self.wait_stopped(), name="stopping")
         try:
             await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -165,15 +165,15 @@ class MasterProcess:
 
     def stop(self) -> None:
         """Request a stop; meant for signal handlers."""
-        self._asked.set()
+        self._stop_requested.set()
 
-    async def stopped(self) -> None:
-        await self._asked.wait()
+    async def wait_stopped(self) -> None:
+        await self._stop_requested.wait()
 
     def close(self) -> None:
         self._closing.set()
 
-    async def enrolment(self, seconds: float) -> IssuedToken:
+    async def create_enrolment(self, seconds: float) -> IssuedToken:
         """Create an enrol token for one node, which expires after this span."""
         expires_at = self._clock.now() + ms(seconds)
         return await self.master.tokens.create_token(
@@ -190,18 +190,18 @@ class MasterProcess:
 async def first_token(master: Master, data_dir: Path) -> str | None:
     """Create and return the admin token of a new installation; None when there is a usable one. Its file is written
     before the store has the token, as there is no other copy."""
-    kept, new = data_dir / ADMIN_TOKEN, data_dir / f"{ADMIN_TOKEN}.new"
+    token_file, new = data_dir / ADMIN_TOKEN, data_dir / f"{ADMIN_TOKEN}.new"
     if new.exists():
         # An earlier start ended here. If the store has the token, this file is its only copy.
         with contextlib.suppress(NotAllowed):
             await master.tokens.authenticate(new.read_text().strip())
-            new.replace(kept)
+            new.replace(token_file)
     secret = secrets.token_hex(32)
     write_private(new, secret)
     if await master.tokens.ensure_admin(secret) is None:
         new.unlink()
         return None
-    new.replace(kept)
+    new.replace(token_file)
     return secret
 
 
@@ -245,13 +245,13 @@ async def opened_until_signal(settings: MasterSettings) -> AsyncIterator[MasterP
 _CLUSTER_DEFAULTS = ("strategy", "task_timeout_s", "max_retries", "allow_hosts", "overcommit")
 
 
-def master_terms(settings: MasterSettings) -> Terms:
-    return Terms(
+def master_options(settings: MasterSettings) -> MasterOptions:
+    return MasterOptions(
         waiting=WaitingLimit(settings.max_waiting, settings.max_waiting_per_project),
         retention=Retention(
-            _days(settings.retain_tasks_days),
-            _days(settings.retain_events_days),
-            gone_products_ms=_days(settings.retain_gone_products_days) or None,
+            _days_to_ms(settings.retain_tasks_days),
+            _days_to_ms(settings.retain_events_days),
+            gone_products_ms=_days_to_ms(settings.retain_gone_products_days) or None,
         ),
         clusters={name: getattr(settings, name) for name in _CLUSTER_DEFAULTS},
         simple=SimpleClients(settings.heartbeat_interval_s, settings.device_timeout_s),
@@ -315,10 +315,10 @@ def protocol_factory(settings: MasterSettings, guard: ConnectionGuard) -> Any:
     except OSError as exc:
         raise ConfigError(f"tls_cert, tls_key: cannot be used: {exc}") from exc
 
-    def accept(**given: Any) -> TlsEntry:
+    def accept_tls(**given: Any) -> TlsEntry:
         return TlsEntry(guard, context, BoundedHttpProtocol(guard, **given))
 
-    return accept
+    return accept_tls
 
 
 class _Server(uvicorn.Server):
@@ -352,7 +352,7 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-def listen(host: str, port: int) -> socket.socket:
+def bind_listener(host: str, port: int) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # The socket is bound and not listening: until the master serves, callers are refused and can try another
@@ -365,5 +365,5 @@ def listen(host: str, port: int) -> socket.socket:
         raise ConfigError(f"host, port: cannot listen on {host}:{port}: {exc}") from exc
 
 
-def _days(days: float) -> int:
+def _days_to_ms(days: float) -> int:
     return ms(days * 86_400)

@@ -61,45 +61,45 @@ class Agents:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
             for number, order in enumerate(self._orders):
-                group.create_task(self._keep(number, order), name=f"agent-{number}")
+                group.create_task(self._keep_running(number, order), name=f"agent-{number}")
 
     async def leave(self) -> None:
         """Stop all agents in good order, and kill those that have not ended within `LEAVE_S`."""
         self._is_leaving = True
-        self._signal(signal.SIGTERM)
+        self._signal_children(signal.SIGTERM)
         waits = [asyncio.create_task(child.wait()) for child in self._children.values()]
         if waits:
             await asyncio.wait(waits, timeout=LEAVE_S)
-        self._signal(signal.SIGKILL)
+        self._signal_children(signal.SIGKILL)
         await asyncio.gather(*waits)
 
-    async def _keep(self, number: int, order: ChildOrder) -> None:
+    async def _keep_running(self, number: int, order: ChildOrder) -> None:
         loop, pause = asyncio.get_running_loop(), _RESTART_S[0]
         code: int | None = None
         while not self._is_leaving:
             began, is_first = loop.time(), code is None
-            code = await self._live(number, order, was_removed=code == EXIT_REMOVED)
+            code = await self._run_agent(number, order, was_removed=code == EXIT_REMOVED)
             if self._must_leave():
                 return
             if is_first and code == EXIT_CONFIG:
-                self._refuse(order)
+                self._set_refusal(order)
                 return
             # The pause grows, so that an agent that keeps dying does not overload the machine.
             pause = _RESTART_S[0] if loop.time() - began > _LONG_LIFE_S else min(pause * 2, _RESTART_S[1])
             log.warning("agent_ended", agent=number, exit_code=code, restart_in_s=pause)
             await asyncio.sleep(pause)
 
-    def _refuse(self, order: ChildOrder) -> None:
+    def _set_refusal(self, order: ChildOrder) -> None:
         options = order.options
         self.refusal = ConfigError(
             f"the agent {options.name} cannot start in {options.data_dir}: its line not_started, above, has the reason"
         )
         self.refused.set()
 
-    async def _live(self, number: int, order: ChildOrder, *, was_removed: bool) -> int:
+    async def _run_agent(self, number: int, order: ChildOrder, *, was_removed: bool) -> int:
         if not was_removed and _has_joined(order.options.data_dir):
             return await self._run_child(number, order)
-        enrolment = await self._process.enrolment(ENROL_S)
+        enrolment = await self._process.create_enrolment(ENROL_S)
         options = replace(order.options, enrol_token=enrolment.secret)
         code = await self._run_child(number, msgspec.structs.replace(order, options=options))
         # While the store is unavailable the token stays, and ends at its expiry date.
@@ -124,7 +124,7 @@ class Agents:
     def _must_leave(self) -> bool:
         return self._is_leaving
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _signal_children(self, number: signal.Signals) -> None:
         for child in self._children.values():
             with contextlib.suppress(ProcessLookupError):
                 child.send_signal(number)
@@ -151,12 +151,12 @@ async def _run_standalone(
         if process is not None:
             token = str(settings.data_dir / ADMIN_TOKEN)
             log.info("standalone_started", address=process.url, admin_token=token, nodes=nodes)
-            await run_with_agents(process, agents_of(process, settings, nodes, slots, executors, proxy_pools))
+            await run_with_agents(process, local_agents(process, settings, nodes, slots, executors, proxy_pools))
     log.info("standalone_stopped")
     return 0
 
 
-def agents_of(
+def local_agents(
     process: MasterProcess,
     settings: MasterSettings,
     nodes: int,
@@ -191,7 +191,7 @@ async def run_with_agents(process: MasterProcess, agents: Agents) -> None:
     """
     serving = asyncio.create_task(process.serve(), name="serve")
     keeping = asyncio.create_task(agents.run(), name="agents")
-    stopping = asyncio.create_task(process.stopped(), name="stopping")
+    stopping = asyncio.create_task(process.wait_stopped(), name="stopping")
     refused = asyncio.create_task(agents.refused.wait(), name="refused")
     try:
         await asyncio.wait({serving, keeping, stopping, refused}, return_when=asyncio.FIRST_COMPLETED)

@@ -11,7 +11,7 @@ from typing import TypeVar
 import structlog
 
 from crawlfleet.errors import ConfigError, Unavailable
-from crawlfleet.settings.private_files import open_private, tighten
+from crawlfleet.settings.private_files import open_private, restrict_to_owner
 from crawlfleet.store.engine.migrate import migrate_postgres, migrate_sqlite
 from crawlfleet.store.engine.postgres.address import POSTGRES_SCHEMES, normalise_address
 from crawlfleet.store.engine.postgres.engine import PostgresEngine
@@ -53,7 +53,7 @@ async def open_store(address: str, *, is_only_master: bool = False) -> SqlStore:
     raise ConfigError(f"store: {address!r} is neither sqlite:///FILE nor postgresql://...")
 
 
-async def when_there(address: str, begin: Callable[[], Awaitable[T]]) -> T:
+async def retry_until_available(address: str, begin: Callable[[], Awaitable[T]]) -> T:
     """Call `begin` until the store at this address is available, and return its result. A PostgreSQL server that cannot
     be reached is waited for: it may be starting at the same time, or become unavailable again before everything is
     ready."""
@@ -103,6 +103,6 @@ def _make_private(path: Path) -> None:
     try:
         os.close(open_private(str(path), os.O_RDWR | os.O_CREAT))
         for suffix in ("", "-wal", "-shm", "-journal", ".lock"):
-            tighten(path.with_name(f"{path.name}{suffix}"))
+            restrict_to_owner(path.with_name(f"{path.name}{suffix}"))
     except OSError as exc:
         raise ConfigError(f"store: {path} cannot be written: {exc.strerror}") from exc

@@ -13,27 +13,27 @@ GROUP = "crawlfleet.strategies"
 def own_strategies() -> dict[str, StrategyFactory]:
     """Return the factories of users' strategies by name. Raises ConfigError for a name that is taken. A strategy that
     cannot be loaded fails when it is used, as if it raised."""
-    found: dict[str, EntryPoint] = {}
+    points: dict[str, EntryPoint] = {}
     for point in entry_points(group=GROUP):
         if point.name in BUILT_IN:
             raise ConfigError(f"entry point {point.name!r} of {GROUP}: the name of a built-in strategy")
-        known = found.setdefault(point.name, point)
-        if known.value != point.value:
-            raise ConfigError(f"entry point {point.name!r} of {GROUP} is there twice: {known.value} and {point.value}")
-    return {name: _loaded(point) for name, point in sorted(found.items())}
+        first = points.setdefault(point.name, point)
+        if first.value != point.value:
+            raise ConfigError(f"entry point {point.name!r} of {GROUP} is there twice: {first.value} and {point.value}")
+    return {name: _load_strategy(point) for name, point in sorted(points.items())}
 
 
-def _loaded(point: EntryPoint) -> StrategyFactory:
+def _load_strategy(point: EntryPoint) -> StrategyFactory:
     try:
-        found: object = point.load()
+        loaded: object = point.load()
     except Exception as exc:
         # A broken package must not keep the whole installation down: its tasks are placed by the default strategy.
-        return _unloadable(f"{point.value} could not be loaded: {type(exc).__name__}: {exc}")
-    return found if callable(found) else _unloadable(f"{point.value} is neither a class nor a function")
+        return _failing_factory(f"{point.value} could not be loaded: {type(exc).__name__}: {exc}")
+    return loaded if callable(loaded) else _failing_factory(f"{point.value} is neither a class nor a function")
 
 
-def _unloadable(why: str) -> StrategyFactory:
-    def make(_candidates: Candidates) -> Strategy:
+def _failing_factory(why: str) -> StrategyFactory:
+    def raise_error(_candidates: Candidates) -> Strategy:
         raise ConfigError(why)
 
-    return make
+    return raise_error

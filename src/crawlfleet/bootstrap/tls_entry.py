@@ -38,7 +38,7 @@ class TlsEntry(asyncio.Protocol):
         accepted = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
         accepted.setblocking(False)
         transport.abort()
-        self._http.peer = self._guard.admit(self, address)
+        self._http.peer = self._guard.admit_connection(self, address)
         self._handshake = asyncio.get_running_loop().create_task(self._shake_hands(accepted))
 
     def abort(self) -> None:
@@ -56,7 +56,7 @@ class TlsEntry(asyncio.Protocol):
             # connection.
             accepted.close()
             if self._http.peer is not None:
-                self._guard.forget(self._http.peer)
+                self._guard.forget_peer(self._http.peer)
 
 
 def tls_context(certificate: Path, key: Path) -> ssl.SSLContext:

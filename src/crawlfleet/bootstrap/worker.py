@@ -43,7 +43,7 @@ EXIT_REMOVED = 3
 HURRY_S = 2.0
 _OF_EACH_EXECUTION = frozenset({AgentEvent.EXECUTION_STARTED, AgentEvent.EXECUTION_ENDED})
 FAILURES_EVERY_S = 5.0
-PREFETCH_MOST = 256
+MAX_PREFETCH = 256
 """Maximum number of executions that wait on the agent. An execution that arrives shortly before another one ends waits
 here for its slot instead of going back."""
 
@@ -100,7 +100,7 @@ class _Worker:
         self._measure = NodeMeasurements(self._clock, options.data_dir)
         self._agent: Agent | None = None
         self._is_leaving = False
-        self._told_failure_at = float("-inf")
+        self._failure_logged_at = float("-inf")
         self._starting: asyncio.Task[Identity | None] | None = None
 
     async def run(self, stack: AsyncExitStack) -> int:
@@ -114,11 +114,11 @@ class _Worker:
         )
         session = await stack.enter_async_context(open_http_session(options.ca_file))
         joiner = Joiner(options.data_dir, self._masters, session, self._rng, options.enrol_token)
-        registration = self._registration(entries, probed)
-        stack.enter_context(self._signals())
+        registration = self._make_registration(entries, probed)
+        stack.enter_context(self._handle_signals())
         identity = await self._unless_leaving(joiner.join(registration))
         while identity is not None:
-            departure = await self._live(identity, entries, path, session)
+            departure = await self._run_agent(identity, entries, path, session)
             if departure is not Departure.REMOVED:
                 return 0
             identity = await self._unless_leaving(joiner.join_anew(registration))
@@ -139,7 +139,7 @@ class _Worker:
         finally:
             self._starting = None
 
-    async def _live(
+    async def _run_agent(
         self, identity: Identity, entries: Mapping[str, ExecutorEntry], path: list[str], session: aiohttp.ClientSession
     ) -> Departure:
         options = self._options
@@ -164,7 +164,7 @@ class _Worker:
             outbox_directory=options.data_dir / "outbox",
             slots=options.slots,
             task_types=sorted(entries),
-            prefetch=min(options.slots, PREFETCH_MOST),
+            prefetch=min(options.slots, MAX_PREFETCH),
         )
         transports = [HttpTransport(url, identity.node, identity.secret, session) for url in self._masters]
         self._agent = Agent(
@@ -174,7 +174,7 @@ class _Worker:
             clock=self._clock,
             rng=self._rng,
             measure=self._measure,
-            on_event=self._tell,
+            on_event=self._handle_event,
             allow_hosts=executor.allow_hosts,
             progress=executor.pop_progress,
             grants=grants,
@@ -199,7 +199,7 @@ class _Worker:
             await executor.close()
             log.info("agent_stopped", node=identity.node_id)
 
-    def _registration(self, entries: Mapping[str, ExecutorEntry], probed: MachineFacts) -> RegisterRequest:
+    def _make_registration(self, entries: Mapping[str, ExecutorEntry], probed: MachineFacts) -> RegisterRequest:
         options = self._options
         return RegisterRequest(
             name=options.name or platform.node() or "node",
@@ -219,7 +219,7 @@ class _Worker:
             port=options.port,
         )
 
-    def _leave(self) -> None:
+    def _handle_leave_signal(self) -> None:
         """Leave: the first signal lets work end, and the second one hands it back at once."""
         if self._starting is not None:
             self._starting.cancel()
@@ -229,7 +229,7 @@ class _Worker:
             log.info("leaving", within_s=within_s)
         self._is_leaving = True
 
-    def _tell(self, name: str, data: dict[str, object]) -> None:
+    def _handle_event(self, name: str, data: dict[str, object]) -> None:
         self._measure.handle_event(name, data)
         if name in _OF_EACH_EXECUTION:
             return
@@ -241,24 +241,24 @@ class _Worker:
             case AgentEvent.OUTCOME_CUT:
                 log.warning(str(name), **data)
             case AgentEvent.CALL_FAILED:
-                self._tell_failure(data)
+                self._log_failure(data)
             case AgentEvent.DRAIN_BEGAN | AgentEvent.DRAIN_ENDED | AgentEvent.LEFT:
                 log.info(str(name), **data)
 
-    def _tell_failure(self, data: dict[str, object]) -> None:
+    def _log_failure(self, data: dict[str, object]) -> None:
         """Log the first failed call, and later ones at intervals: a master that is unavailable for long must not fill
         the log."""
         now = self._clock.monotonic()
-        if now - self._told_failure_at >= FAILURES_EVERY_S:
-            self._told_failure_at = now
+        if now - self._failure_logged_at >= FAILURES_EVERY_S:
+            self._failure_logged_at = now
             log.warning("call_failed", call=data["call"], master=data["master"], error=data["error"])
 
     @contextmanager
-    def _signals(self) -> Iterator[None]:
+    def _handle_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         numbers = (signal.SIGTERM, signal.SIGINT)
         for number in numbers:
-            loop.add_signal_handler(number, self._leave)
+            loop.add_signal_handler(number, self._handle_leave_signal)
         try:
             yield
         finally:

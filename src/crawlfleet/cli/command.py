@@ -58,10 +58,10 @@ class Call:
         from crawlfleet.client import Client
         from crawlfleet.client.transport.endpoint import find_endpoint
         from crawlfleet.settings.client import ClientSettings
-        from crawlfleet.settings.loading import load
+        from crawlfleet.settings.loading import load_settings
 
         file = os.environ.get("CRAWLFLEET_CONFIG")
-        settings = load(ClientSettings, Path(file) if file else None, os.environ, self._flags).settings
+        settings = load_settings(ClientSettings, Path(file) if file else None, os.environ, self._flags).settings
         endpoint = find_endpoint(settings.url, settings.token, settings.data_dir)
         return Client(endpoint.url, endpoint.token, ca_file=settings.ca_file)
 

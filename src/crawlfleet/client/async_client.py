@@ -22,7 +22,7 @@ from crawlfleet.client.nouns.results import ResultCalls
 from crawlfleet.client.nouns.schedules import ScheduleCalls
 from crawlfleet.client.nouns.tasks import TaskCalls
 from crawlfleet.client.nouns.tokens import TokenCalls
-from crawlfleet.client.transport.endpoint import endpoint_from, find_endpoint
+from crawlfleet.client.transport.endpoint import endpoint_from_environment, find_endpoint
 from crawlfleet.client.transport.http import Transport
 from crawlfleet.client.transport.retry import RetryPolicy
 
@@ -65,11 +65,11 @@ class AsyncClient(
         retry: RetryPolicy | None = None,
     ) -> None:
         if url or token or data_dir:
-            found = find_endpoint(url, token, data_dir)
+            endpoint = find_endpoint(url, token, data_dir)
         else:
-            found = endpoint_from()
-        super().__init__(Transport(found.url, found.token, ca_file=ca_file, policy=retry))
-        self.url = found.url
+            endpoint = endpoint_from_environment()
+        super().__init__(Transport(endpoint.url, endpoint.token, ca_file=ca_file, policy=retry))
+        self.url = endpoint.url
 
     async def __aenter__(self) -> Self:
         return self

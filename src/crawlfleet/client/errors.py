@@ -51,14 +51,14 @@ class ApiError(CrawlfleetError):
         if not isinstance(problem, Mapping):
             hint = "no master answers like that: is the address right, or is there a proxy in front of it?"
             return cls(status, f"http_{status}", f"the server answered {status}", hint=hint)
-        said: Mapping[str, Any] = problem
+        members: Mapping[str, Any] = problem
         return cls(
             status,
-            str(said.get("code", f"http_{status}")),
-            str(said.get("detail") or said.get("title") or f"the server answered {status}"),
-            said.get("field"),
-            said.get("hint"),
-            said,
+            str(members.get("code", f"http_{status}")),
+            str(members.get("detail") or members.get("title") or f"the server answered {status}"),
+            members.get("field"),
+            members.get("hint"),
+            members,
         )
 
 

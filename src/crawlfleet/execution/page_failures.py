@@ -1,6 +1,6 @@
-"""Why a page was not crawled.
+"""Failures of pages: why a page was not crawled.
 
-`error` is a class of errors that retries are decided by. `kind` says more closely what happened, for people and for
+`error` is the class of errors that decides about retries. `kind` is what happened in more detail, for people and for
 counts: dns, connect, tls, closed, cut, protocol, timeout, status, blocked, rate_limited, too_large, decode, policy,
 redirects, proxy.
 """
@@ -9,17 +9,17 @@ from __future__ import annotations
 
 BLOCKED = frozenset({403, 429})
 PASSING = frozenset({408, 425, 429})
-"""Answers of the 4xx kind that another try may change."""
+"""Statuses of the 4xx kind that another try may change."""
 
 
 BY_STATUS = frozenset({"status", "blocked", "rate_limited"})
-"""Kinds that say what was answered; the others, that there was no answer, or none that can be read."""
+"""Kinds of failures by the status of an answer; with the others there was no answer, or none that can be read."""
 
 
 SILENT = frozenset({"dns", "connect", "closed", "cut", "timeout", "proxy"})
-"""Kinds that may be the host's failing as well as the page's: there was no connection, or it did not last."""
+"""Kinds that may be a failure of the host as well as of the page: there was no connection, or it did not last."""
 FOR_ANOTHER = frozenset({502, 503, 504})
-"""What whoever stands before a site answers while the site is away; or a page that breaks it."""
+"""Statuses that a gateway in front of a site answers while the site is away, or for a page that breaks it."""
 
 
 class PageFailed(Exception):
@@ -39,49 +39,49 @@ class PageFailed(Exception):
         self.error = error
         self.kind = kind or error
         self.block_product = block_product
-        """Whose it is, where a page of a known wall came."""
+        """Product that made the block page, where it is recognised."""
         self.failed_url = failed_url
-        """The URL whose connection failed, which redirects may have led to."""
+        """URL whose connection failed, which redirects may have led to."""
         self.permanent = permanent
         self.status = status
         self.retry_after_s = retry_after_s
-        """How long the site asks us to stay away; 0 when it does not say."""
+        """Seconds for which the site asks us to stay away; 0 when it names none."""
 
     @property
     def is_block_page(self) -> bool:
-        """The site does not want us, however slowly we come."""
+        """Whether the site refuses us, however slowly we send requests."""
         return self.kind == "blocked"
 
     @property
     def may_be_host_outage(self) -> bool:
-        """Whether it is for others to say if the page failed or its host; a wait that the site asks for is neither."""
+        """Whether the host may have failed, not the page; a wait that the site asks for is neither."""
         return self.kind in SILENT or (self.status in FOR_ANOTHER and not self.is_block_page and not self.asks_to_wait)
 
     @property
     def asks_to_wait(self) -> bool:
-        """The site is there, and asks to come back; a 503 that does not say so may be a broken page."""
+        """Whether the site is there and asks to come back later; a 503 without Retry-After may be a broken page."""
         return not self.is_block_page and (self.status == 429 or (self.status == 503 and self.retry_after_s > 0))
 
 
 class PageSkipped(Exception):
-    """Nothing went wrong: the page is known already, belongs to another site, or is not of a kind that is read."""
+    """Raised without a failure: the page is known already, belongs to another site, or is of no kind that is read."""
 
     size = 0
-    """Bytes that were read of it all the same."""
+    """Number of bytes that were read of the page all the same."""
 
 
 class PageKnown(PageSkipped):
-    """It redirects to a page that is visited as itself, or names it as canonical."""
+    """Raised when a page redirects to one that is visited as itself, or names it as canonical."""
 
 
 class PageMoved(Exception):
-    """It redirects to a page that was not known, or names it as canonical: that is visited in its place."""
+    """Raised when a page redirects to one that was not known, or names it as canonical: that is visited instead."""
 
     size = 0
 
 
 def refused_by_site(url: str, status: int, retry_after_s: float, block_product: str | None = None) -> PageFailed:
-    """What an answer of 4xx or 5xx means, or any with the page of a `wall`."""
+    """Return the failure for an answer of 4xx or 5xx, or for any answer with the block page of `block_product`."""
     if block_product is not None:
         message = f"{url} answers {status} with a block ({block_product})"
         return PageFailed(

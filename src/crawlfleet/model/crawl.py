@@ -129,7 +129,7 @@ class CrawlState:
         spent_ms = (self.finished_at or now) - self.started_at
         return self.counts.pages * 1_000 / spent_ms if spent_ms > 0 else None
 
-    def lately_per_s(self, now: Instant) -> float | None:
+    def recent_per_s(self, now: Instant) -> float | None:
         """Return the pages per second of about the last ten seconds; None before the first and after the last page."""
         at, pages = self.mark
         if self.started_at is None or self.finished_at is not None or now <= at:
@@ -138,7 +138,7 @@ class CrawlState:
 
     def left_s(self, now: Instant) -> float | None:
         """Return how many seconds the pages known so far take at this rate; more may be found."""
-        rate = self.lately_per_s(now) or self.rate_per_s(now)
+        rate = self.recent_per_s(now) or self.rate_per_s(now)
         if self.finished_at is not None or not rate:
             return None
         return min(self.queued, self.limits.max_pages - self.counts.pages) / rate

@@ -16,11 +16,11 @@ Day = int
 """Number of days since 1970-01-01, UTC."""
 
 
-def day_of(now: Instant) -> Day:
+def utc_day(now: Instant) -> Day:
     return now // DAY_MS
 
 
-def end_of(day: Day) -> Instant:
+def day_end(day: Day) -> Instant:
     return (day + 1) * DAY_MS
 
 
@@ -45,7 +45,7 @@ MOST = Amounts(100_000, 1 << 30)
 """Largest amounts of one slice, also where there is no quota."""
 
 
-class Want(NamedTuple):
+class SliceRequest(NamedTuple):
     """An execution's request for a slice. It sends the next number after it has the answer to the last one."""
 
     node: NodeId
@@ -54,7 +54,7 @@ class Want(NamedTuple):
     execution: ExecutionId
     number: int
     """Number of the request within the execution."""
-    asked: Amounts
+    amounts: Amounts
 
 
 class Holding(NamedTuple):
@@ -72,7 +72,7 @@ class Holding(NamedTuple):
     first."""
 
 
-class Over(NamedTuple):
+class QuotaDenial(NamedTuple):
     """The reason why an execution gets nothing more of one amount."""
 
     quota: str
@@ -90,5 +90,5 @@ class Slice(NamedTuple):
     number: int
     total: Amounts
     """Amounts that the execution was granted so far, in all."""
-    overs: tuple[Over, ...] = ()
+    denials: tuple[QuotaDenial, ...] = ()
     """Reasons for the amounts of which nothing more is granted."""

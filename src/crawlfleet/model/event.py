@@ -87,7 +87,7 @@ class Event:
     data: Mapping[str, Any]
 
 
-def expand(first_number: int, at: Instant, batches: Sequence[EventBatch]) -> Iterator[Event]:
+def expand_batches(first_number: int, at: Instant, batches: Sequence[EventBatch]) -> Iterator[Event]:
     """Yield the events of the batches, numbered from `first_number` on."""
     number = first_number
     for batch in batches:

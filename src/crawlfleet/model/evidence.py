@@ -38,7 +38,7 @@ class Record(NamedTuple):
     def total(self) -> float:
         return self.ok + self.failed + self.blocked
 
-    def faded(self, now: Instant) -> Record:
+    def decayed_to(self, now: Instant) -> Record:
         """Return the record as it counts at a later instant; a clock that was set back makes nothing younger."""
         if now <= self.at:
             return self
@@ -48,7 +48,7 @@ class Record(NamedTuple):
     def plus(self, other: Record) -> Record:
         """Return the sum of two records, as it counts at the later of their instants."""
         at = max(self.at, other.at)
-        mine, others = self.faded(at), other.faded(at)
+        mine, others = self.decayed_to(at), other.decayed_to(at)
         blocks = [block for block in (self.last_blocked_at, other.last_blocked_at) if block is not None]
         return Record(
             mine.ok + others.ok,
@@ -62,7 +62,7 @@ class Record(NamedTuple):
 NO_RECORD = Record()
 
 
-def together(records: Iterable[Record]) -> Record:
+def sum_records(records: Iterable[Record]) -> Record:
     """Return the sum of the records."""
     found = NO_RECORD
     for record in records:

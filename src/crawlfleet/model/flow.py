@@ -73,7 +73,7 @@ class StepSpec:
     """Parameters of the step, where they contain references or are those of items."""
 
     @property
-    def looks(self) -> bool:
+    def needs_results(self) -> bool:
         """Whether the step needs more than how its parents ended."""
         return self.when is not None or isinstance(self.for_each, str) or self.template is not None
 

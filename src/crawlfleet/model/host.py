@@ -33,10 +33,10 @@ class Units(NamedTuple):
         """Return whether any request can be sent with it: rate is of no use without concurrency, nor the reverse."""
         return self.rate > 0 and self.concurrency > 0
 
-    def fits(self, within: Units) -> bool:
+    def fits_within(self, within: Units) -> bool:
         return self.rate <= within.rate and self.concurrency <= within.concurrency
 
-    def most(self, other: Units) -> Units:
+    def larger_units(self, other: Units) -> Units:
         """Return the larger of both, for rate and concurrency each."""
         return Units(max(self.rate, other.rate), max(self.concurrency, other.concurrency))
 
@@ -150,7 +150,7 @@ def target_host(text: str) -> str:
         raise ValueError(f"{text[:100]!r} is not a host name, host:port or address (without scheme, path)")
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
     host = crawl_host(bare)
-    if _address(host) is not None:
+    if _parse_address(host) is not None:
         return f"[{host}]" if ":" in host else host
     return next((host.removesuffix(port) for port in _USUAL_PORTS if host.endswith(port)), host)
 
@@ -163,15 +163,15 @@ def crawl_host(text: str) -> str:
     try:
         if "/" in text:
             return str(ipaddress.ip_network(text, strict=False))
-        if (address := _address(text)) is not None:
+        if (address := _parse_address(text)) is not None:
             return address
         host, colon, port = text.rpartition(":")
         if not colon:
-            return _name(text)
+            return _parse_name(text)
         if not _PORT.fullmatch(port) or not 0 < int(port) <= _PORT_MAX:
             raise ValueError(port)
-        address = _address(host.removeprefix("[").removesuffix("]"))
-        shown = _name(host) if address is None else f"[{address}]" if ":" in address else address
+        address = _parse_address(host.removeprefix("[").removesuffix("]"))
+        shown = _parse_name(host) if address is None else f"[{address}]" if ":" in address else address
         return f"{shown}:{int(port)}"
     except ValueError:
         raise ValueError(
@@ -179,14 +179,14 @@ def crawl_host(text: str) -> str:
         ) from None
 
 
-def _address(text: str) -> str | None:
+def _parse_address(text: str) -> str | None:
     try:
         return str(ipaddress.ip_address(text))
     except ValueError:
         return None
 
 
-def _name(text: str) -> str:
+def _parse_name(text: str) -> str:
     name = text.lower().rstrip(".")
     if not name.isascii():
         name = name.encode("idna").decode()

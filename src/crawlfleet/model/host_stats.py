@@ -84,7 +84,7 @@ class Counted(NamedTuple):
     figures: Sequence[int]
 
 
-def nothing() -> list[int]:
+def empty_row() -> list[int]:
     return [0] * PLACES
 
 
@@ -100,7 +100,7 @@ def time_place(took_ms: float) -> int:
     return TIMES + bisect_left(BOUNDS_MS, took_ms)
 
 
-def answered(figures: list[int], status: int, took_s: float) -> None:
+def record_answer(figures: list[int], status: int, took_s: float) -> None:
     """Count a response that began this long after its request had been sent."""
     figures[status_place(status)] += 1
     if status == 429:
@@ -112,24 +112,24 @@ def answered(figures: list[int], status: int, took_s: float) -> None:
     figures[time_place(took_ms)] += 1
 
 
-def add(sums: list[int], figures: Sequence[int]) -> None:
+def add_row(sums: list[int], figures: Sequence[int]) -> None:
     """Add a row to sums. Unknown positions are left out, and a node's false count stays within the storable range."""
     for place, count in enumerate(figures[:PLACES]):
         sums[place] = min(sums[place] + count, COUNT_MAX)
 
 
-def summed(rows: Iterable[Sequence[int]]) -> list[int]:
-    sums = nothing()
+def sum_rows(rows: Iterable[Sequence[int]]) -> list[int]:
+    sums = empty_row()
     for row in rows:
-        add(sums, row)
+        add_row(sums, row)
     return sums
 
 
-def answers(figures: Sequence[int]) -> int:
+def count_answers(figures: Sequence[int]) -> int:
     return sum(figures[TIMES:])
 
 
-def unreached(figures: Sequence[int]) -> int:
+def count_unreached(figures: Sequence[int]) -> int:
     """Return the number of requests without a response for a reason that may lie with the network in between."""
     return sum(figures[place] for place in _UNREACHED if place < len(figures))
 

@@ -48,7 +48,7 @@ class IdFactory:
         self._wall_ms = wall_ms
         self._last_ms = 0
         self._sequence = 0
-        self.use(slot if isinstance(slot, IdSlot) else IdSlot(slot % BOOTS, 0))
+        self.use_slot(slot if isinstance(slot, IdSlot) else IdSlot(slot % BOOTS, 0))
 
     @property
     def slot(self) -> int:
@@ -59,16 +59,16 @@ class IdFactory:
         """The time in the newest id: ahead of the wall clock after a jump back or a burst."""
         return self._last_ms + EPOCH_MS
 
-    def use(self, held: IdSlot) -> None:
+    def use_slot(self, id_slot: IdSlot) -> None:
         """Make ids in this slot from now on, all of them later than those that may exist in it."""
-        self._slot = held.slot << SEQUENCE_BITS
-        if held.until >= self.newest_at:
-            self._last_ms, self._sequence = held.until - EPOCH_MS, _PER_MS
+        self._slot = id_slot.slot << SEQUENCE_BITS
+        if id_slot.until >= self.newest_at:
+            self._last_ms, self._sequence = id_slot.until - EPOCH_MS, _PER_MS
 
-    def one(self) -> int:
-        return self.take(1)[0]
+    def new_id(self) -> int:
+        return self.new_ids(1)[0]
 
-    def take(self, count: int) -> list[int]:
+    def new_ids(self, count: int) -> list[int]:
         """Make this many ids, in ascending order."""
         now = self._wall_ms() - EPOCH_MS
         if now > self._last_ms:
@@ -84,12 +84,12 @@ class IdFactory:
         return ids
 
 
-def following(first: int, count: int) -> list[int]:
-    """Return the ids that one `take` gave, from the first of them: ids can be reserved by storing only the first."""
+def ids_from(first: int, count: int) -> list[int]:
+    """Return the ids that one call of `new_ids` gave, from the first: storing only that one reserves them all."""
     head, sequence = first >> SEQUENCE_BITS, first & (_PER_MS - 1)
     ids = []
-    for at in range(sequence, sequence + count):
-        later_ms, number = divmod(at, _PER_MS)
+    for position in range(sequence, sequence + count):
+        later_ms, number = divmod(position, _PER_MS)
         ids.append(((head + (later_ms << BOOT_BITS)) << SEQUENCE_BITS) | number)
     return ids
 
@@ -119,7 +119,7 @@ def schedule_text(schedule: ScheduleId) -> str:
     return f"schedule-{schedule:016x}"
 
 
-def parse(text: str, prefix: str, *, field: str) -> int:
+def parse_id(text: str, prefix: str, *, field: str) -> int:
     """Return the integer of `prefix-` and sixteen hex digits; raises InvalidInput with the field named."""
     head, _, digits = text.partition("-")
     if head == prefix and len(digits) == _HEX_DIGITS and digits.isascii() and digits.isalnum():

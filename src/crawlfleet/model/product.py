@@ -99,7 +99,7 @@ class SyncCounts(NamedTuple):
     """Number of products not seen since, and not known to be gone."""
 
 
-def key_of(project: str, shop: str, product_id: str) -> ProductKey:
+def product_key(project: str, shop: str, product_id: str) -> ProductKey:
     # NUL is in none of them.
     digest = blake2b(f"{project}\0{shop}\0{product_id}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1 or 1

@@ -77,7 +77,7 @@ class Use:
     reserved: dict[str, float] = field(default_factory=dict)
     """Reserved amounts by resource."""
 
-    def add(self, requirement: Requirement, count: int = 1) -> None:
+    def add_tasks(self, requirement: Requirement, count: int = 1) -> None:
         self.running += count
         reserved = self.reserved
         for name, amount in requirement.resources:

@@ -40,7 +40,7 @@ class Lane:
     requirement: Requirement
 
     @staticmethod
-    def of(queue: str, project: str, priority: int, requirement: Requirement) -> Lane:
+    def with_id(queue: str, project: str, priority: int, requirement: Requirement) -> Lane:
         requirement_id = requirement.id
         lane_id = content_id([queue, project, priority, requirement_id])
         return Lane(lane_id, queue, project, priority, requirement_id, requirement)
@@ -53,4 +53,4 @@ class Lane:
 
     def at_priority(self, priority: int) -> Lane:
         """Return the lane that differs from this one in its priority."""
-        return Lane.of(self.queue, self.project, priority, self.requirement)
+        return Lane.with_id(self.queue, self.project, priority, self.requirement)

@@ -76,17 +76,17 @@ def canonical_resources(asked: Mapping[str, float]) -> dict[str, float]:
     return resources
 
 
-def bucketed(resources: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+def round_resources(resources: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
     """Round amounts up, so that classes stay few and a reservation is never less than what was asked."""
     return tuple(sorted((name, _round_up(name, amount)) for name, amount in resources.items() if amount > 0))
 
 
 def canonical_capabilities(asked: Mapping[str, Any]) -> tuple[tuple[str, Capability], ...]:
     """Normalize capabilities: a number requires at least that much, a list (or one word) a superset; true is 1."""
-    return tuple(sorted((name, _capability(value)) for name, value in asked.items()))
+    return tuple(sorted((name, _normalise_capability(value)) for name, value in asked.items()))
 
 
-def _capability(value: float | str | Sequence[str]) -> Capability:
+def _normalise_capability(value: float | str | Sequence[str]) -> Capability:
     if isinstance(value, bool | int | float):
         return float(value)
     if isinstance(value, str):

@@ -101,7 +101,7 @@ class LiveTask(NamedTuple):
             group=group,
         )
 
-    def unheld(self, status: TaskStatus, **changes: object) -> LiveTask:
+    def without_node(self, status: TaskStatus, **changes: object) -> LiveTask:
         """Return this row without a node."""
         return self._replace(
             status=status,
@@ -191,7 +191,7 @@ class FinalTask(NamedTuple):
     """Id of the group that the task is a member of."""
 
     @classmethod
-    def of(cls, task: LiveTask, reason: str | None, now: Instant) -> FinalTask:
+    def from_live(cls, task: LiveTask, reason: str | None, now: Instant) -> FinalTask:
         """Make the final row of a task that ended with the status of this live row."""
         return cls(
             id=task.id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from crawlfleet.model.daily_quota import Amounts, Day, Slice, Want
+from crawlfleet.model.daily_quota import Amounts, Day, Slice, SliceRequest
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.project import Project, Use
@@ -76,7 +76,7 @@ class ProjectStore(Protocol):
         """
         ...
 
-    async def grant_slices(self, wants: Sequence[Want], now: Instant) -> list[Slice | None]:
+    async def grant_slices(self, wants: Sequence[SliceRequest], now: Instant) -> list[Slice | None]:
         """Grant quota slices: one answer per request, in order; None if it is not the live execution on its node.
 
         A request under a number that was granted before gets the same answer as then, and is granted nothing more.

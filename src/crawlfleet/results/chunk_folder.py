@@ -25,7 +25,7 @@ from crawlfleet.model.ids import ExecutionId, TaskId
 from crawlfleet.ports.chunk_store import MARK, ChunkKind
 from crawlfleet.results.chunk_names import chunk_name, compress_chunk, decompress_chunk, execution_name, folder_name
 from crawlfleet.results.recent_failures import RecentFailure
-from crawlfleet.settings.private_files import make_private_folder, open_private, tighten
+from crawlfleet.settings.private_files import make_private_folder, open_private, restrict_to_owner
 
 _TRIES = 3
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -119,7 +119,7 @@ class FolderChunks:
         mark = (self._path / MARK).read_text().strip()
         # A folder with a mark belongs to one installation. Tighten the permissions of all that earlier versions left
         # open.
-        tighten(self._path)
+        restrict_to_owner(self._path)
         return mark
 
     def _write_mark(self, text: str, is_replacing: bool) -> None:

@@ -59,10 +59,10 @@ class MergedPlace(NamedTuple):
     @classmethod
     def from_text(cls, text: str, *, field: str) -> MergedPlace:
         task, *more = text.split(".", 2)
-        task_id = ids.parse(task, "task", field=field)
+        task_id = ids.parse_id(task, "task", field=field)
         if not more:
             return cls(task_id)
-        execution = ids.parse(more[0], "exec", field=field)
+        execution = ids.parse_id(more[0], "exec", field=field)
         return cls(task_id, execution, Place.from_text(more[1] if len(more) > 1 else "", field=field))
 
 

@@ -23,8 +23,8 @@ def setting(default: Any = ..., *, about: str, shown: str | None = None, secret:
 
 
 class Settings(BaseModel):
-    """Base class of settings: plain values, made by `load` from file, environment and flags, or by hand in a test,
-    never from hidden places."""
+    """Base class of settings: plain values, made by `load_settings` from file, environment and flags, or by hand in a
+    test, never from hidden places."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -26,7 +26,7 @@ class ClientSettings(Settings):
     ca_file: Folder | None = setting(None, about="Certificates (PEM) to trust instead of the system's.")
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_consistency(self) -> Self:
         path: Path | None = self.ca_file
         if path is not None and not path.is_file():
             raise ValueError(f"ca_file: there is no file {path}")

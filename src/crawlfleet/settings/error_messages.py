@@ -27,15 +27,15 @@ def bad_setting(cls: type[Settings], exc: ValidationError, given: Mapping[str, G
     """Make one error of all validation errors: the first is the headline, the others follow line by line."""
     # A default that is computed from another setting is not a mistake of its own.
     errors = [error for error in exc.errors() if error["type"] != "default_factory_not_called"]
-    found = [_complaint(cls, error, given) for error in errors]
-    first = found[0]
-    if len(found) > 1:
-        others = "".join(f"\n  also {other}" for other in found[1:])
+    mistakes = [_describe_error(cls, error, given) for error in errors]
+    first = mistakes[0]
+    if len(mistakes) > 1:
+        others = "".join(f"\n  also {other}" for other in mistakes[1:])
         first.args = (f"{first}{others}",)
     return first
 
 
-def _complaint(cls: type[Settings], error: Any, given: Mapping[str, Given]) -> BadSetting:
+def _describe_error(cls: type[Settings], error: Any, given: Mapping[str, Given]) -> BadSetting:
     detail = model_message(error)
     setting = str(error["loc"][0]) if error["loc"] else _first_named(cls, detail)
     entry = given.get(setting)

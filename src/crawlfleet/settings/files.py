@@ -29,25 +29,25 @@ def read_file(path: Path) -> dict[str, Any]:
         hint = "crawlfleet init writes three examples" if isinstance(exc, FileNotFoundError) else None
         raise BadSetting("config", f"cannot be read: {exc.strerror}", source, hint) from exc
     try:
-        found = parse(text)
+        table = parse(text)
     except (ValueError, RecursionError) as exc:
         raise BadSetting("config", f"cannot be read: {' '.join(str(exc).split())}", source) from exc
-    if not isinstance(found, dict):
+    if not isinstance(table, dict):
         raise BadSetting("config", "holds no table of settings", source)
-    return found
+    return table
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in table:
             raise ValueError(f"the key {key!r} is there twice")
-        found[key] = value
-    return found
+        table[key] = value
+    return table
 
 
 def _parse_json(text: str) -> Any:
-    return json.loads(text, object_pairs_hook=_once)
+    return json.loads(text, object_pairs_hook=_unique_keys)
 
 
 def _parse_yaml(text: str) -> Any:
@@ -55,14 +55,14 @@ def _parse_yaml(text: str) -> Any:
 
     class Loader(yaml.SafeLoader):
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-            _once([(str(key.value), None) for key, _ in node.value])
+            _unique_keys([(str(key.value), None) for key, _ in node.value])
             return super().construct_mapping(node, deep=deep)
 
     try:
-        found = yaml.load(text, Loader=Loader)
+        table = yaml.load(text, Loader=Loader)
     except yaml.YAMLError as exc:
         raise ValueError(str(exc)) from exc
-    return {} if found is None else found
+    return {} if table is None else table
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {

@@ -61,7 +61,7 @@ DESCRIPTIONS = frozenset({"设备唯一标识", "设备显示名称", "监听地
 name of a machine."""
 
 
-def meaning_of(key: str, section: str) -> str | None:
+def translate_name(key: str, section: str) -> str | None:
     """Return our setting in that section for a key of the source documents."""
     meant = MEANING.get(key, {})
     return meant.get(section) or (meant.get("master") if section == "standalone" else None)

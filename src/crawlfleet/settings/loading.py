@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from crawlfleet.settings import legacy_names as sources
+from crawlfleet.settings import legacy_names
 from crawlfleet.settings.base import Settings
 from crawlfleet.settings.client import ClientSettings
 from crawlfleet.settings.error_messages import bad_setting
@@ -51,12 +51,12 @@ class Loaded(Generic[S]):
     missing: frozenset[str] = frozenset()
     """Names of the settings that are needed to start and were not given."""
 
-    def rows(self) -> Iterator[tuple[str, Any, Source]]:
+    def setting_rows(self) -> Iterator[tuple[str, Any, Source]]:
         """Yield each setting with its value, fit to be shown, and its source."""
         for name in type(self.settings).model_fields:
-            yield name, self._shown(name), self.sources[name]
+            yield name, self._display_value(name), self.sources[name]
 
-    def _shown(self, name: str) -> Any:
+    def _display_value(self, name: str) -> Any:
         if name in self.missing:
             return None
         value = getattr(self.settings, name)
@@ -67,7 +67,7 @@ class Loaded(Generic[S]):
         return str(value) if isinstance(value, Path) else value
 
 
-def load(
+def load_settings(
     cls: type[S],
     file: Path | None = None,
     env: Mapping[str, str] | None = None,
@@ -95,7 +95,7 @@ def load(
     return Loaded(settings, origin, tuple(ignored), frozenset(missing))
 
 
-def setting_of(flag: str) -> str:
+def flag_setting(flag: str) -> str:
     """Return the setting that a flag sets."""
     name = flag.removeprefix("--").replace("-", "_")
     return _FLAGS.get(name, name)
@@ -118,31 +118,31 @@ def _from_file(cls: type[Settings], path: Path, ignored: list[Ignored]) -> dict[
     own: dict[str, Given] = {}
     for key, value in table.items():
         if key in {other.section for other in CLASSES} and isinstance(value, dict):
-            for inner, inner_value in _flat(value, cls):
+            for inner, inner_value in _flatten_table(value, cls):
                 source = Source("file", f"{path}: {key}.{inner}")
                 into = own if key == cls.section else None
-                _take(cls if into is not None else _class_of(key), inner, inner_value, source, into, ignored)
+                _read_key(cls if into is not None else _section_class(key), inner, inner_value, source, into, ignored)
         else:
-            for inner, inner_value in _flat({key: value}, cls):
-                _take(cls, inner, inner_value, Source("file", f"{path}: {inner}"), shared, ignored)
+            for inner, inner_value in _flatten_table({key: value}, cls):
+                _read_key(cls, inner, inner_value, Source("file", f"{path}: {inner}"), shared, ignored)
     return shared | own
 
 
-def _class_of(section: str) -> type[Settings]:
+def _section_class(section: str) -> type[Settings]:
     return next(cls for cls in CLASSES if cls.section == section)
 
 
-def _flat(table: Mapping[str, Any], cls: type[Settings], above: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten_table(table: Mapping[str, Any], cls: type[Settings], above: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the leaves of the source documents' sections by dotted path, and every other value as it is."""
     for key, value in table.items():
         path = f"{above}{key}"
-        if path in sources.SECTIONS and isinstance(value, dict):
-            yield from _flat(value, cls, f"{path}.")
+        if path in legacy_names.SECTIONS and isinstance(value, dict):
+            yield from _flatten_table(value, cls, f"{path}.")
         else:
             yield path, value
 
 
-def _take(
+def _read_key(
     cls: type[Settings], key: str, value: Any, source: Source, into: dict[str, Given] | None, ignored: list[Ignored]
 ) -> None:
     """Handle one key of a file: a setting of ours, a name of the source documents, or a mistake. Without `into` it is
@@ -154,7 +154,7 @@ def _take(
         _check_mode(value, source)
         if value == cls.section:
             return
-    setting = key if key in cls.model_fields else sources.meaning_of(key, cls.section)
+    setting = key if key in cls.model_fields else legacy_names.translate_name(key, cls.section)
     if setting is None:
         reason = _reason_to_ignore(key, source)
         if into is not None:
@@ -162,7 +162,7 @@ def _take(
         return
     if into is None:
         return
-    if isinstance(value, str) and value in sources.DESCRIPTIONS:
+    if isinstance(value, str) and value in legacy_names.DESCRIPTIONS:
         ignored.append(Ignored(key, value, source, "describes the value instead of giving it"))
         return
     if setting in into:
@@ -172,39 +172,44 @@ def _take(
 
 def _reason_to_ignore(key: str, source: Source) -> str:
     """Return why a known key has no meaning here; raises BadSetting for a key that no process knows."""
-    if key in sources.NO_MEANING:
-        return sources.NO_MEANING[key]
-    if key in sources.NOT_HERE:
-        return sources.NOT_HERE[key]
-    owners = [cls.section for cls in CLASSES if key in cls.model_fields or sources.meaning_of(key, cls.section)]
+    if key in legacy_names.NO_MEANING:
+        return legacy_names.NO_MEANING[key]
+    if key in legacy_names.NOT_HERE:
+        return legacy_names.NOT_HERE[key]
+    owners = [
+        cls.section for cls in CLASSES if key in cls.model_fields or legacy_names.translate_name(key, cls.section)
+    ]
     if owners:
         return f"a setting of: {', '.join(owners)}"
-    known = {name for cls in CLASSES for name in cls.model_fields} | {*sources.MEANING, *sources.NO_MEANING}
-    raise BadSetting(key, "there is no such setting", source, _nearest(key, known))
+    known_names = {name for cls in CLASSES for name in cls.model_fields} | {
+        *legacy_names.MEANING,
+        *legacy_names.NO_MEANING,
+    }
+    raise BadSetting(key, "there is no such setting", source, _suggest_name(key, known_names))
 
 
-def _nearest(key: str, known: set[str]) -> str:
-    if close := difflib.get_close_matches(key, sorted(known), n=1):
+def _suggest_name(key: str, known_names: set[str]) -> str:
+    if close := difflib.get_close_matches(key, sorted(known_names), n=1):
         return f"did you mean {close[0]}?"
     return "crawlfleet config show lists every setting"
 
 
 def _check_mode(value: object, source: Source) -> None:
-    if value not in sources.MODES:
+    if value not in legacy_names.MODES:
         hint = "the documentation lists the alternatives: choose one" if "|" in str(value) else None
-        raise BadSetting("mode", f"{value!r} is none of {', '.join(sources.MODES)}", source, hint)
+        raise BadSetting("mode", f"{value!r} is none of {', '.join(legacy_names.MODES)}", source, hint)
 
 
 def _from_environment(cls: type[Settings], env: Mapping[str, str]) -> dict[str, Given]:
-    known = {name for other in CLASSES for name in other.model_fields} | _COMMAND_VARIABLES
+    known_names = {name for other in CLASSES for name in other.model_fields} | _COMMAND_VARIABLES
     given: dict[str, Given] = {}
     for variable, text in env.items():
         name = variable.removeprefix(PREFIX).lower()
         if not variable.startswith(PREFIX) or text == "" or _is_of_a_service(name, text):
             continue
         source = Source("environment", variable)
-        if name not in known or variable != variable.upper():
-            hint = _nearest(variable, {f"{PREFIX}{other.upper()}" for other in known})
+        if name not in known_names or variable != variable.upper():
+            hint = _suggest_name(variable, {f"{PREFIX}{other.upper()}" for other in known_names})
             raise BadSetting(name, "there is no such setting", source, hint)
         if name in cls.model_fields:
             given[name] = Given(name, text, source)
@@ -220,7 +225,7 @@ def _from_flags(flags: Mapping[str, object]) -> dict[str, Given]:
     for flag, value in flags.items():
         if value is None or value in ((), []):
             continue
-        setting = setting_of(flag)
+        setting = flag_setting(flag)
         shown = flag if flag.startswith("--") else f"--{flag.replace('_', '-')}"
         given[setting] = Given(setting, value, Source("flag", shown))
     return given

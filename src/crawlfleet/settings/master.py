@@ -23,34 +23,34 @@ _STORES = ("sqlite:///", "postgresql://", "postgres://")
 _BROKERS = ("redis://", "rediss://", "unix://")
 
 
-def _store(text: str) -> str:
+def _check_store(text: str) -> str:
     if not text.startswith(_STORES) or text in _STORES:
         raise ValueError(f"{text!r} is neither sqlite:///FILE nor postgresql://USER@HOST/DATABASE")
     return text
 
 
-def _broker(text: str) -> str:
+def _check_broker(text: str) -> str:
     if text != "memory:" and not text.startswith(_BROKERS):
         raise ValueError(f"{text!r} is neither memory: nor redis://HOST:PORT/NUMBER")
     return text
 
 
-def _strategy(text: str) -> str:
-    known = {*STRATEGIES, *(point.name for point in entry_points(group=STRATEGY_GROUP))}
-    if text not in known:
-        raise ValueError(f"{text!r} is none of {', '.join(sorted(known))}")
+def _check_strategy(text: str) -> str:
+    names = {*STRATEGIES, *(point.name for point in entry_points(group=STRATEGY_GROUP))}
+    if text not in names:
+        raise ValueError(f"{text!r} is none of {', '.join(sorted(names))}")
     return text
 
 
 _BUCKET = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]((?:/[A-Za-z0-9!_.*'()-]+)*)/?")
 
 
-def _results(text: str) -> str:
+def _check_results(text: str) -> str:
     """Return a folder as its absolute path, or the address of a bucket with the prefix of the names in it."""
     if text and "://" not in text:
         return str(Path(text).expanduser().absolute())
-    found = _BUCKET.fullmatch(text)
-    if found is None or not {".", ".."}.isdisjoint(found[1].split("/")):
+    match = _BUCKET.fullmatch(text)
+    if match is None or not {".", ".."}.isdisjoint(match[1].split("/")):
         raise ValueError(f"{text!r} is neither a folder nor s3://BUCKET/PREFIX")
     return text.rstrip("/")
 
@@ -71,15 +71,15 @@ class MasterSettings(Settings):
     data_dir: Folder = setting(
         default_data_dir, about="Where the installation keeps its files.", shown="~/.local/share/crawlfleet"
     )
-    store: Annotated[str, AfterValidator(_store)] = setting(
+    store: Annotated[str, AfterValidator(_check_store)] = setting(
         _store_in,
         about="The database: sqlite:///FILE or postgresql://...",
         shown="sqlite:///DATA_DIR/crawlfleet.db",
     )
-    broker: Annotated[str, AfterValidator(_broker)] = setting(
+    broker: Annotated[str, AfterValidator(_check_broker)] = setting(
         "memory:", about="What carries hints between masters: memory: for one master, redis://... for several."
     )
-    results: Annotated[str, AfterValidator(_results)] = setting(
+    results: Annotated[str, AfterValidator(_check_results)] = setting(
         _results_in,
         about="Where items and logs are kept: a folder, which all masters share, or s3://BUCKET/PREFIX with endpoint, "
         "region and keys in the usual AWS_ variables.",
@@ -107,7 +107,7 @@ class MasterSettings(Settings):
         le=limits.TIMEOUT_S_MAX,
     )
     max_retries: Count = setting(3, about="Retries of a failed task when it does not say.", ge=0, le=limits.RETRIES_MAX)
-    strategy: Annotated[str, AfterValidator(_strategy)] = setting(
+    strategy: Annotated[str, AfterValidator(_check_strategy)] = setting(
         DEFAULT_STRATEGY,
         about=f"How a node is chosen when a task does not say: {', '.join(STRATEGIES)}, or one of your own.",
     )
@@ -160,7 +160,7 @@ class MasterSettings(Settings):
     api_docs: bool = setting(True, about="Whether the API serves its documentation at /docs.")
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_consistency(self) -> Self:
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError("tls_cert and tls_key belong together: one of them is missing")
         for name in ("tls_cert", "tls_key"):

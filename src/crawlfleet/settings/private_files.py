@@ -23,13 +23,13 @@ def make_private_folder(folder: Path) -> None:
     folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
 
 
-def tighten(path: Path) -> None:
+def restrict_to_owner(path: Path) -> None:
     """Remove the permissions of other users from a file or folder that belongs to the current user. A path that does
     not exist, or that belongs to another user, is left alone."""
     try:
-        found = path.stat()
-        if found.st_uid == os.geteuid() and found.st_mode & _OTHERS:
-            path.chmod(found.st_mode & 0o777 & ~_OTHERS)
+        status = path.stat()
+        if status.st_uid == os.geteuid() and status.st_mode & _OTHERS:
+            path.chmod(status.st_mode & 0o777 & ~_OTHERS)
     except FileNotFoundError:
         return
 

@@ -20,7 +20,7 @@ from crawlfleet.model.requirement import canonical_resources
 PLACEHOLDER_KEYS = frozenset({"your-secure-api-key-here"})
 
 
-def _split(value: object) -> object:
+def _split_list(value: object) -> object:
     if not isinstance(value, str):
         return value
     return tuple(part for part in (piece.strip() for piece in value.split(",")) if part)
@@ -32,25 +32,25 @@ def _not_a_bool(value: object) -> object:
     return value
 
 
-def _expanded(path: Path) -> Path:
+def _expand_path(path: Path) -> Path:
     return Path(path).expanduser().absolute()
 
 
-def _network(text: str) -> str:
+def _check_network(text: str) -> str:
     try:
         return str(ipaddress.ip_network(text, strict=False))
     except ValueError:
         raise ValueError(f"{text!r} is not an address range such as 10.0.0.0/8") from None
 
 
-def _address(text: str) -> str:
+def _check_address(text: str) -> str:
     try:
         return str(ipaddress.ip_address(text.strip())) if text.strip() else ""
     except ValueError:
         raise ValueError(f"{text!r} is not an IP address") from None
 
 
-def _host(text: str) -> str:
+def _check_host(text: str) -> str:
     if not text or any(char.isspace() or char in "/@?#" for char in text):
         raise ValueError(f"{text!r} is not a host name or address (without scheme and path)")
     return text.lower()
@@ -68,13 +68,13 @@ def _http_url(text: str) -> str:
     return text.rstrip("/")
 
 
-def _module(name: str) -> str:
+def _check_module(name: str) -> str:
     if not all(part.isidentifier() for part in name.split(".")):
         raise ValueError(f"{name!r} is not the name of a Python module")
     return name
 
 
-def _secret(text: str) -> str:
+def _check_secret(text: str) -> str:
     if text.strip() in PLACEHOLDER_KEYS:
         raise ValueError("this is the placeholder of the documentation, not a key")
     if not text.strip() or not text.isascii() or any(char.isspace() for char in text.strip()):
@@ -82,44 +82,44 @@ def _secret(text: str) -> str:
     return text.strip()
 
 
-def _named(value: object) -> object:
+def _parse_named_values(value: object) -> object:
     """Parse JSON, `name=value` pairs with commas between them, or a list of such pairs."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         return json.loads(value)
     if isinstance(value, str):
-        return _pairs([piece for piece in (part.strip() for part in value.split(",")) if piece])
-    return _pairs(value) if isinstance(value, list) else value
+        return _parse_pairs([piece for piece in (part.strip() for part in value.split(",")) if piece])
+    return _parse_pairs(value) if isinstance(value, list) else value
 
 
-def _pairs(pairs: list[str]) -> dict[str, Any]:
+def _parse_pairs(pairs: list[str]) -> dict[str, Any]:
     """Parse `name=value` pairs; a value is read as JSON where it is JSON (1, true, ["html"]), as text otherwise."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for pair in pairs:
         name, has_value, text = pair.partition("=")
         if not has_value or not name.strip():
             raise ValueError(f"{pair!r} is not of the form name=value")
         try:
-            found[name.strip()] = json.loads(text)
+            values[name.strip()] = json.loads(text)
         except ValueError:
-            found[name.strip()] = text.strip()
-    return found
+            values[name.strip()] = text.strip()
+    return values
 
 
-def _known_capabilities(value: Mapping[str, Any]) -> dict[str, Any]:
-    for name, asked in value.items():
-        match asked:
+def _check_capabilities(value: Mapping[str, Any]) -> dict[str, Any]:
+    for name, capability in value.items():
+        match capability:
             case bool() | str():
                 pass
-            case int() | float() if 0 <= asked < math.inf:
+            case int() | float() if 0 <= capability < math.inf:
                 pass
-            case list() if all(isinstance(part, str) for part in asked):
+            case list() if all(isinstance(part, str) for part in capability):
                 pass
             case _:
                 raise ValueError(f"{name}: a capability is a number from 0, a word, true or false, or a list of words")
     return dict(value)
 
 
-def _amounts(value: Mapping[str, Any]) -> dict[str, float]:
+def _check_amounts(value: Mapping[str, Any]) -> dict[str, float]:
     for name, amount in value.items():
         if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount < math.inf:
             raise ValueError(f"{name}: an amount is a number, 0 or more")
@@ -130,15 +130,15 @@ Count = Annotated[int, BeforeValidator(_not_a_bool)]
 Seconds = Annotated[float, BeforeValidator(_not_a_bool)]
 Factor = Seconds
 Port = Annotated[int, BeforeValidator(_not_a_bool), Field(ge=0, le=65_535)]
-Folder = Annotated[Path, AfterValidator(_expanded)]
-Host = Annotated[str, AfterValidator(_host)]
-Address = Annotated[str, AfterValidator(_address)]
-CrawlHosts = Annotated[tuple[Annotated[str, AfterValidator(crawl_host)], ...], BeforeValidator(_split)]
-Networks = Annotated[tuple[Annotated[str, AfterValidator(_network)], ...], BeforeValidator(_split)]
+Folder = Annotated[Path, AfterValidator(_expand_path)]
+Host = Annotated[str, AfterValidator(_check_host)]
+Address = Annotated[str, AfterValidator(_check_address)]
+CrawlHosts = Annotated[tuple[Annotated[str, AfterValidator(crawl_host)], ...], BeforeValidator(_split_list)]
+Networks = Annotated[tuple[Annotated[str, AfterValidator(_check_network)], ...], BeforeValidator(_split_list)]
 Url = Annotated[str, AfterValidator(_http_url)]
-Urls = Annotated[tuple[Url, ...], BeforeValidator(_split)]
-Modules = Annotated[tuple[Annotated[str, AfterValidator(_module)], ...], BeforeValidator(_split)]
+Urls = Annotated[tuple[Url, ...], BeforeValidator(_split_list)]
+Modules = Annotated[tuple[Annotated[str, AfterValidator(_check_module)], ...], BeforeValidator(_split_list)]
 Label = Annotated[str, Field(min_length=1, max_length=limits.LABEL_CHARS)]
-Secret = Annotated[str, AfterValidator(_secret)]
-Capabilities = Annotated[dict[str, Any], BeforeValidator(_named), AfterValidator(_known_capabilities)]
-Amounts = Annotated[dict[str, Any], BeforeValidator(_named), AfterValidator(_amounts)]
+Secret = Annotated[str, AfterValidator(_check_secret)]
+Capabilities = Annotated[dict[str, Any], BeforeValidator(_parse_named_values), AfterValidator(_check_capabilities)]
+Amounts = Annotated[dict[str, Any], BeforeValidator(_parse_named_values), AfterValidator(_check_amounts)]

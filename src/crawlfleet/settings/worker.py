@@ -97,7 +97,7 @@ class WorkerSettings(Settings):
     )
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_consistency(self) -> Self:
         if self.enrol_token and self.enrol_token_file:
             raise ValueError("enrol_token and enrol_token_file exclude each other")
         if ("cpu" in self.resources) != ("memory_mb" in self.resources):

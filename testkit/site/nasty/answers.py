@@ -31,7 +31,7 @@ for _name, _does, _good, _answer in (
     ("204", "204", "an empty page", write_head(204, content_type=None)),
     (
         "206",
-        "206 that nobody asked for",
+        "206 to a request without a range",
         "reads it, or counts it as failed",
         write_response(206, _PAGE, [("Content-Range", f"bytes 0-{len(_PAGE) - 1}/9999")]),
     ),
@@ -73,7 +73,7 @@ for _name, _does, _good, _answer in (
     ),
     (
         "switch",
-        "101, switches to a protocol nobody asked for",
+        "101, switches to a protocol that was not asked for",
         "an error of the protocol",
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: odd\r\nConnection: Upgrade\r\n\r\n",
     ),
@@ -129,8 +129,8 @@ def closes_next(exchange: Exchange) -> Answer:
 
 @FAMILY.answers("agent", "shows the user agent that asked", "says who it is")
 def agent(exchange: Exchange) -> Answer:
-    said = exchange.request.headers.get("user-agent", "").replace("<", "&lt;")
-    return ok("You are", f'<p class="agent">{said}</p>')
+    user_agent = exchange.request.headers.get("user-agent", "").replace("<", "&lt;")
+    return ok("You are", f'<p class="agent">{user_agent}</p>')
 
 
 @FAMILY.answers(

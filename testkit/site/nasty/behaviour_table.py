@@ -53,8 +53,8 @@ def find_behaviour(path: str) -> Behaviour | None:
     if path == PREFIX:
         return _INDEX
     while path.count("/") > 2:
-        if (found := _BY_PATH.get(path)) is not None:
-            return found
+        if (behaviour := _BY_PATH.get(path)) is not None:
+            return behaviour
         path = path.rpartition("/")[0]
     return None
 

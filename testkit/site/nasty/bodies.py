@@ -163,4 +163,7 @@ async def _stream(exchange: Exchange, blocks: Iterator[bytes] | repeat[bytes]) -
 
 
 def _header_lines() -> Iterator[bytes]:
-    return (b"".join(b"X-Header-%d: %d\r\n" % (number + at, at) for at in range(200)) for number in count(0, 200))
+    return (
+        b"".join(b"X-Header-%d: %d\r\n" % (number + offset, offset) for offset in range(200))
+        for number in count(0, 200)
+    )

@@ -24,8 +24,8 @@ class Case:
 
 
 def _page(text: str, meta: str = "", before: str = "") -> str:
-    said = f'<body><p class="said">{text}</p></body>'
-    return f"<!doctype html><html><head>{before}{meta}<title>{text}</title></head>{said}</html>"
+    body = f'<body><p class="said">{text}</p></body>'
+    return f"<!doctype html><html><head>{before}{meta}<title>{text}</title></head>{body}</html>"
 
 
 def _meta(charset: str) -> str:
@@ -112,8 +112,8 @@ CASES = (
         _TEA,
         _page(_TEA, _meta("gbk"), f"<!--{' ' * LATE_BYTES}-->").encode("gbk"),
     ),
-    Case("none", "nobody says it: UTF-8", _CAFE, _page(_CAFE).encode()),
-    Case("none-cyrillic", "nobody says it: Windows-1251", _BOOK, _page(_BOOK * 8).encode("cp1251")),
+    Case("none", "no charset is declared: UTF-8", _CAFE, _page(_CAFE).encode()),
+    Case("none-cyrillic", "no charset is declared: Windows-1251", _BOOK, _page(_BOOK * 8).encode("cp1251")),
     Case("mixed", "UTF-8 with a few bytes of Windows-1252", "Crème", _MIXED, "text/html; charset=utf-8"),
     Case(
         "utf-7",

@@ -43,7 +43,7 @@ def _br(data: bytes) -> bytes:
     return packed
 
 
-def _said(encoding: str, body: bytes) -> bytes:
+def _declare_encoding(encoding: str, body: bytes) -> bytes:
     return write_response(200, body, [("Content-Encoding", encoding)])
 
 
@@ -54,45 +54,60 @@ def _many(data: bytes, times: int) -> bytes:
 
 
 for _name, _does, _good, _answer in (
-    ("gzip", "gzip", _READS, _said("gzip", _gzip(PAGE))),
-    ("x-gzip", "gzip under its old name, in capitals", _READS, _said("X-GZIP", _gzip(PAGE))),
-    ("deflate", "deflate", _READS, _said("deflate", zlib.compress(PAGE))),
+    ("gzip", "gzip", _READS, _declare_encoding("gzip", _gzip(PAGE))),
+    ("x-gzip", "gzip under its old name, in capitals", _READS, _declare_encoding("X-GZIP", _gzip(PAGE))),
+    ("deflate", "deflate", _READS, _declare_encoding("deflate", zlib.compress(PAGE))),
     (
         "raw-deflate",
         "deflate without the frame that the standard asks for",
         _READS,
-        _said("deflate", _raw_deflate(PAGE)),
+        _declare_encoding("deflate", _raw_deflate(PAGE)),
     ),
-    ("br", "brotli", _READS, _said("br", _br(PAGE))),
-    ("zstd", "zstd", _READS, _said("zstd", _zstd(PAGE))),
-    ("identity", "the encoding `identity`", _READS, _said("identity", PAGE)),
-    ("members", "two gzip members, one page", _READS, _said("gzip", _gzip(PAGE[:200]) + _gzip(PAGE[200:]))),
-    ("nested", "gzip in gzip", "reads the page, or refuses it", _said("gzip, gzip", _many(PAGE, 2))),
-    ("mixed", "gzip in brotli", "reads the page, or refuses it", _said("gzip, br", _br(_gzip(PAGE)))),
+    ("br", "brotli", _READS, _declare_encoding("br", _br(PAGE))),
+    ("zstd", "zstd", _READS, _declare_encoding("zstd", _zstd(PAGE))),
+    ("identity", "the encoding `identity`", _READS, _declare_encoding("identity", PAGE)),
+    ("members", "two gzip members, one page", _READS, _declare_encoding("gzip", _gzip(PAGE[:200]) + _gzip(PAGE[200:]))),
+    ("nested", "gzip in gzip", "reads the page, or refuses it", _declare_encoding("gzip, gzip", _many(PAGE, 2))),
+    ("mixed", "gzip in brotli", "reads the page, or refuses it", _declare_encoding("gzip, br", _br(_gzip(PAGE)))),
     (
         "very-nested",
         f"gzip, {NESTED} times",
         "refuses more than a few layers",
-        _said(", ".join(["gzip"] * NESTED), _many(PAGE, NESTED)),
+        _declare_encoding(", ".join(["gzip"] * NESTED), _many(PAGE, NESTED)),
     ),
-    ("cut", "a gzip that ends half-way, under a length that is right", _BROKEN, _said("gzip", _gzip(PAGE)[:60])),
+    (
+        "cut",
+        "a gzip that ends half-way, under a length that is right",
+        _BROKEN,
+        _declare_encoding("gzip", _gzip(PAGE)[:60]),
+    ),
     (
         "corrupt",
         "a gzip with wrong bytes in it",
         _BROKEN,
-        _said("gzip", _gzip(PAGE)[:30] + b"\xff" * 40 + _gzip(PAGE)[70:]),
+        _declare_encoding("gzip", _gzip(PAGE)[:30] + b"\xff" * 40 + _gzip(PAGE)[70:]),
     ),
-    ("checksum", "a gzip with a wrong checksum", _BROKEN, _said("gzip", _gzip(PAGE)[:-8] + b"\0" * 8)),
-    ("tail", "a gzip with rubbish after it", "reads the page, or refuses it", _said("gzip", _gzip(PAGE) + b"rubbish")),
-    ("not", "says gzip, is plain text", "an error of this page, or reads it as it is", _said("gzip", PAGE)),
+    ("checksum", "a gzip with a wrong checksum", _BROKEN, _declare_encoding("gzip", _gzip(PAGE)[:-8] + b"\0" * 8)),
+    (
+        "tail",
+        "a gzip with rubbish after it",
+        "reads the page, or refuses it",
+        _declare_encoding("gzip", _gzip(PAGE) + b"rubbish"),
+    ),
+    ("not", "says gzip, is plain text", "an error of this page, or reads it as it is", _declare_encoding("gzip", PAGE)),
     (
         "unsaid",
         "is gzip and does not say so",
         "does not take it for text: no items of it",
         write_response(200, _gzip(PAGE)),
     ),
-    ("unknown", "an encoding that does not exist", "refuses the page, names the encoding", _said("x-magic", PAGE)),
-    ("empty", "says gzip, with no body", "an empty page", _said("gzip", b"")),
+    (
+        "unknown",
+        "an encoding that does not exist",
+        "refuses the page, names the encoding",
+        _declare_encoding("x-magic", PAGE),
+    ),
+    ("empty", "says gzip, with no body", "an empty page", _declare_encoding("gzip", b"")),
 ):
     FAMILY.add(_name, _does, _good, _answer)
 
@@ -137,7 +152,7 @@ def bomb(name: str) -> bytes:
 
 def _bomb_answer(name: str) -> Answerer:
     async def answer(exchange: Exchange) -> None:
-        await exchange.send(_said(_BOMBS[name][0], await asyncio.to_thread(bomb, name)))
+        await exchange.send(_declare_encoding(_BOMBS[name][0], await asyncio.to_thread(bomb, name)))
 
     return answer
 

@@ -170,5 +170,5 @@ for _name, _does, _good, _answer in (
 @FAMILY.answers("one-line", f"{LINE_BYTES // 1_000_000} MB in one line without a tag", "stops at its limit of bytes")
 async def one_line(exchange: Exchange) -> None:
     await exchange.send(write_head(200, [("Content-Length", str(LINE_BYTES))]))
-    for at in range(0, LINE_BYTES, len(_BLOCK)):
-        await exchange.send(_BLOCK[: LINE_BYTES - at])
+    for offset in range(0, LINE_BYTES, len(_BLOCK)):
+        await exchange.send(_BLOCK[: LINE_BYTES - offset])

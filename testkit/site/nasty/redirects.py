@@ -72,7 +72,7 @@ for _name, _does, _good, _location in (
     ("fragment", "to an address with a fragment", _ARRIVES, f"{_END}#part"),
     ("spaces", "to an address with spaces around it", _ARRIVES, f"  {_END}  "),
     ("other-host", "to another host", "follows only when the rules allow that host", "http://other.example/"),
-    ("secure", "to https, where nobody listens", _NOWHERE, "https://127.0.0.1:1/"),
+    ("secure", "to https, where nothing listens", _NOWHERE, "https://127.0.0.1:1/"),
     ("loopback", "to 127.0.0.1", _POLICY, "http://127.0.0.1:1/"),
     ("loopback-name", "to localhost", _POLICY, "http://localhost:1/"),
     ("loopback-6", "to [::1]", _POLICY, "http://[::1]:1/"),
@@ -101,7 +101,7 @@ FAMILY.add(
     "takes none, or the first",
     write_response(300, f'<a href="{_END}">one</a><a href="/">two</a>'),
 )
-FAMILY.add("304", "304 that nobody asked for", _NOWHERE, write_head(304, content_type=None))
+FAMILY.add("304", "304 to a request without a condition", _NOWHERE, write_head(304, content_type=None))
 FAMILY.add("307", "307 to the end", _ARRIVES, moved(_END, 307))
 FAMILY.add("308", "308 to the end", _ARRIVES, moved(_END, 308))
 FAMILY.add("303", "303 to the end", _ARRIVES, moved(_END, 303))

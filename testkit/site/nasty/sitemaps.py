@@ -29,12 +29,12 @@ def _xml(body: bytes) -> bytes:
     return write_response(200, body, content_type=_XML)
 
 
-def _at(exchange: Exchange, path: str) -> str:
+def _absolute_url(exchange: Exchange, path: str) -> str:
     return f"{exchange.request.origin}{path}"
 
 
 def _good(exchange: Exchange) -> bytes:
-    return write_urlset((_at(exchange, f"/outlet/{number}"), "2026-01-01") for number in (1, 2, 3))
+    return write_urlset((_absolute_url(exchange, f"/outlet/{number}"), "2026-01-01") for number in (1, 2, 3))
 
 
 @FAMILY.answers("good", "three pages, with lastmod", _READS)
@@ -56,7 +56,7 @@ def packed_twice(exchange: Exchange) -> Answer:
 @FAMILY.answers("text", "a list of addresses as plain text", "reads it, or says that it does not")
 def text(exchange: Exchange) -> Answer:
     return write_response(
-        200, "".join(_at(exchange, f"/outlet/{number}\n") for number in (1, 2, 3)), content_type="text/plain"
+        200, "".join(_absolute_url(exchange, f"/outlet/{number}\n") for number in (1, 2, 3)), content_type="text/plain"
     )
 
 
@@ -83,24 +83,28 @@ def prefixed(exchange: Exchange) -> Answer:
 )
 def nested(exchange: Exchange) -> Answer:
     deeper = exchange.request.path.endswith("/in")
-    return _xml(write_index([(_at(exchange, "/nasty/sitemap/good" if deeper else "/nasty/sitemap/nested/in"), None)]))
+    return _xml(
+        write_index([(_absolute_url(exchange, "/nasty/sitemap/good" if deeper else "/nasty/sitemap/nested/in"), None)])
+    )
 
 
 @FAMILY.answers("loop", "two indexes that name each other, and a good one", _BOUNDED)
 def loop(exchange: Exchange) -> Answer:
     other = "/nasty/sitemap/loop" if exchange.request.path.endswith("/back") else "/nasty/sitemap/loop/back"
-    return _xml(write_index([(_at(exchange, other), None), (_at(exchange, "/nasty/sitemap/good"), None)]))
+    return _xml(
+        write_index([(_absolute_url(exchange, other), None), (_absolute_url(exchange, "/nasty/sitemap/good"), None)])
+    )
 
 
 @FAMILY.answers("self", "an index that names itself", _BOUNDED)
 def itself(exchange: Exchange) -> Answer:
-    return _xml(write_index([(_at(exchange, "/nasty/sitemap/self"), None)]))
+    return _xml(write_index([(_absolute_url(exchange, "/nasty/sitemap/self"), None)]))
 
 
-@FAMILY.answers("endless", "an index of ten indexes that nobody has seen, and so on", _BOUNDED)
+@FAMILY.answers("endless", "an index of ten indexes not seen before, and so on", _BOUNDED)
 def endless(exchange: Exchange) -> Answer:
     path = exchange.request.path if len(exchange.request.path) < 2_000 else "/nasty/sitemap/endless"
-    return _xml(write_index((_at(exchange, f"{path}/{number}"), None) for number in range(10)))
+    return _xml(write_index((_absolute_url(exchange, f"{path}/{number}"), None) for number in range(10)))
 
 
 @cache
@@ -121,7 +125,11 @@ def big(exchange: Exchange) -> Answer:
 def foreign(exchange: Exchange) -> Answer:
     return _xml(
         write_urlset(
-            [("http://other.example/x", None), ("file:///etc/passwd", None), (_at(exchange, "/outlet/1"), None)]
+            [
+                ("http://other.example/x", None),
+                ("file:///etc/passwd", None),
+                (_absolute_url(exchange, "/outlet/1"), None),
+            ]
         )
     )
 
@@ -149,7 +157,11 @@ def lastmod(exchange: Exchange) -> Answer:
         "0000-00-00",
         "",
     )
-    return _xml(write_urlset((_at(exchange, f"/outlet/{number}"), form or " ") for number, form in enumerate(forms, 1)))
+    return _xml(
+        write_urlset(
+            (_absolute_url(exchange, f"/outlet/{number}"), form or " ") for number, form in enumerate(forms, 1)
+        )
+    )
 
 
 FAMILY.add(

@@ -60,7 +60,7 @@ def _day(day: date, step: int) -> date:
 def session(exchange: Exchange) -> Answer:
     given = exchange.request.parameters
     number, code = given.get("page", "1"), _code(exchange.request.target)
-    paths = (f"/nasty/trap/session?{urlencode({'page': at, 'PHPSESSID': code})}" for at in (1, 2, 3))
+    paths = (f"/nasty/trap/session?{urlencode({'page': page, 'PHPSESSID': code})}" for page in (1, 2, 3))
     return _trap(f"Page {number}", *paths)
 
 
@@ -107,7 +107,7 @@ def counter(exchange: Exchange) -> Answer:
 
 @FAMILY.answers("words", "links of words that are made up, each page five new ones", _CAP)
 def words(exchange: Exchange) -> Answer:
-    return _trap("Words", *(f"/nasty/trap/words/{_code(f'{exchange.request.target}{at}')}" for at in range(5)))
+    return _trap("Words", *(f"/nasty/trap/words/{_code(f'{exchange.request.target}{number}')}" for number in range(5)))
 
 
 @FAMILY.answers(

@@ -203,10 +203,10 @@ async def test_what_cannot_be_kept_of_hosts_is_refused(site: Site, fields: dict[
 
 
 def _figures(requests: int, **counts: int) -> list[int]:
-    row = host_stats.nothing()
+    row = host_stats.empty_row()
     row[host_stats.REQUESTS] = requests
     for _ in range(requests):
-        host_stats.answered(row, 200, 0.07)
+        host_stats.record_answer(row, 200, 0.07)
     row[host_stats.BYTES], row[host_stats.PAGES] = counts.get("size", 0), counts.get("pages", 0)
     row[host_stats.error_place("dns")] = counts.get("dns", 0)
     return row

@@ -135,7 +135,7 @@ class _Walk:
         self._tasks += [task.id for task in new]
 
     async def _group(self) -> None:
-        new = NewGroup(self._kit.ids.one(), self._kit.lane.project, is_closed=self._rng.random() < 0.2)
+        new = NewGroup(self._kit.ids.new_id(), self._kit.lane.project, is_closed=self._rng.random() < 0.2)
         tasks = [self._kit.new_task(group=new.id, retry=POLICY) for _ in range(self._rng.randint(0, 4))]
         await self._store.add_tasks([Submission(tasks, group=new)], self._kit.now)
         self._groups.append(new.id)
@@ -151,7 +151,7 @@ class _Walk:
             chosen = [*self._rng.sample(heads, min(5, len(heads))), *self._some(1)]
             nodes = [self._rng.choice(sessions) for _ in chosen]
             batch = [
-                Assignment(task, self._kit.lane.id, self._kit.ids.one(), node.node, node.session)
+                Assignment(task, self._kit.lane.id, self._kit.ids.new_id(), node.node, node.session)
                 for task, node in zip(chosen, nodes, strict=True)
             ]
             await self._store.assign_tasks(batch, None, self._kit.now)

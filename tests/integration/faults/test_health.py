@@ -15,7 +15,7 @@ from crawlfleet.control.loops.work_mover import MoveReport
 from crawlfleet.execution.agent.events import AgentEvent
 from crawlfleet.execution.agent.measurements import NodeMeasurements
 from crawlfleet.model.execution import End
-from crawlfleet.model.host_stats import answered, error_place, nothing
+from crawlfleet.model.host_stats import empty_row, error_place, record_answer
 from crawlfleet.model.ids import ExecutionId
 from crawlfleet.model.node import Node
 from crawlfleet.model.status import ErrorClass, Health, TaskStatus
@@ -162,7 +162,7 @@ async def test_hundreds_of_tasks_that_fail_by_their_own_fault_cost_no_node_its_h
 async def test_a_site_that_is_down_for_all_costs_no_node_its_health(play: Play) -> None:
     await play.node()
     await play.node()
-    row = nothing()
+    row = empty_row()
     row[error_place("connect")] = 50
     for _ in range(60):
         await play.turn(completes, hosts=[{"down.example": row}, {"down.example": row}])
@@ -171,9 +171,9 @@ async def test_a_site_that_is_down_for_all_costs_no_node_its_health(play: Play) 
 
 async def test_a_node_that_alone_does_not_reach_a_site_is_unhealthy(play: Play) -> None:
     lonely, other = await play.node(), await play.node()
-    bad, good = nothing(), nothing()
+    bad, good = empty_row(), empty_row()
     bad[error_place("connect")] = 5
-    answered(good, 200, 0.1)
+    record_answer(good, 200, 0.1)
     for _ in range(60):
         await play.turn(completes, hosts=[{"a.example": bad}, {"a.example": good}])
     assert await play.healths() == [Health.UNHEALTHY, Health.HEALTHY]

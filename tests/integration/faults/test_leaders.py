@@ -16,7 +16,7 @@ from crawlfleet.control.loops.leader import SILENCE_S
 from crawlfleet.control.loops.pruner import Pruner, Retention
 from crawlfleet.errors import NotLeader, StoreUnavailable
 from crawlfleet.model.execution import End
-from crawlfleet.model.host_stats import Batch, nothing
+from crawlfleet.model.host_stats import Batch, empty_row
 from crawlfleet.model.product import Product
 from crawlfleet.model.status import ErrorClass, Health, TaskStatus
 from crawlfleet.ports.composite_store import ProductBatch
@@ -174,7 +174,7 @@ async def a_wanted_host(fleet: Fleet) -> None:
 
 async def a_counted_host(fleet: Fleet) -> None:
     node = await fleet.node()
-    await fleet.store.add_figures([Batch(node.id, node.session, 1, [("shop.example", nothing())])], fleet.clock.now())
+    await fleet.store.add_figures([Batch(node.id, node.session, 1, [("shop.example", empty_row())])], fleet.clock.now())
 
 
 async def something_to_learn(fleet: Fleet) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 from aiohttp import web
 
-from crawlfleet.execution.crawl.engine.crawl import REFUSED_TRIES
+from crawlfleet.execution.crawl.engine.failed_pages import REFUSED_TRIES
 from crawlfleet.execution.sdk import TaskError
 from tests.unit.execution.crawl.crawl_kit import Answer, Heard, crawl, site
 

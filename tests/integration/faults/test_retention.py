@@ -135,7 +135,7 @@ async def test_files_of_tasks_go_though_the_process_ended_after_their_rows(fleet
 async def test_unused_lanes_go_whatever_the_wall_clock_says(fleet: Fleet) -> None:
     await finished_tasks(fleet)
     used = {row[2] for row in (await fleet.dump())["done"]}
-    seldom = [Lane.of("default", f"project {number}", 5, Requirement("echo")) for number in range(FEW_LANES)]
+    seldom = [Lane.with_id("default", f"project {number}", 5, Requirement("echo")) for number in range(FEW_LANES)]
     await fleet.store.ensure_lanes(seldom)
     pruner = new_pruner(fleet)
     for _ in range(2):

@@ -91,7 +91,7 @@ def within(graph: Graph, depth: int) -> set[int]:
 
 def new_crawl(kit: Kit, members: int, depth: int, max_pages: int = 1_000) -> NewGroup:
     new = NewCrawl(CrawlLimits(members, depth, max_pages), [CrawlUrl(f"{SITE}0", 0)])
-    return NewGroup(kit.ids.one(), "shop", kind=GroupKind.CRAWL, crawl=new)
+    return NewGroup(kit.ids.new_id(), "shop", kind=GroupKind.CRAWL, crawl=new)
 
 
 # -- crashes

@@ -14,7 +14,7 @@ from crawlfleet.control.leader.strategy_registry import StrategyRegistry
 from crawlfleet.errors import ConfigError
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.scheduling.placement.placer import Placer
-from crawlfleet.settings.loading import load
+from crawlfleet.settings.loading import load_settings
 from crawlfleet.settings.master import STRATEGY_GROUP, MasterSettings
 from crawlfleet.settings.provenance import BadSetting
 from tests.node_states import node_state
@@ -52,7 +52,7 @@ def test_the_example_chooses_the_cheapest_node(packages: Path, monkeypatch: pyte
     placer = Placer(nodes, rng=random.Random(1), strategies=book.factories)
     assert [state.node.id for state in placer.place_tasks(requirement, "p", 5)] == [2, 2, 3, 3, 1]
     assert book.pending_events == []
-    assert load(MasterSettings, flags={"strategy": "cheapest"}).settings.strategy == "cheapest"
+    assert load_settings(MasterSettings, flags={"strategy": "cheapest"}).settings.strategy == "cheapest"
 
 
 def test_without_packages_there_are_none() -> None:
@@ -83,4 +83,4 @@ def test_what_cannot_be_loaded_fails_when_it_is_used_and_keeps_no_master_down(pa
 
 def test_a_setting_names_only_what_is_installed() -> None:
     with pytest.raises(BadSetting, match="cheapest"):
-        load(MasterSettings, flags={"strategy": "cheapest"})
+        load_settings(MasterSettings, flags={"strategy": "cheapest"})

@@ -19,7 +19,7 @@ import crawlfleet
 from crawlfleet.cli import values
 from crawlfleet.cli.app import app
 from crawlfleet.cli.wait.tasks import bar_figures
-from crawlfleet.settings.loading import load
+from crawlfleet.settings.loading import load_settings
 from crawlfleet.settings.master import MasterSettings, StandaloneSettings
 from crawlfleet.settings.worker import WorkerSettings
 
@@ -215,7 +215,7 @@ def test_init_writes_three_configurations_that_load(tmp_path: Path, style: str) 
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "enrol.token").write_text("ab" * 32)
     for file, cls in zip(files, (MasterSettings, WorkerSettings, StandaloneSettings), strict=True):
-        loaded: Any = load(cls, file)
+        loaded: Any = load_settings(cls, file)
         assert not loaded.ignored
     if style == "toml":
         text = files[0].read_text()

@@ -21,8 +21,8 @@ from crawlfleet.client import ApiError, AsyncClient, Client, NoEndpoint, RetryPo
 from crawlfleet.client._generated.models import AcceptedView, RefusedView, TaskView
 from crawlfleet.client.nouns.tasks import BATCH_TASKS
 from crawlfleet.client.transport import http
-from crawlfleet.client.transport.endpoint import endpoint_from, find_endpoint
-from crawlfleet.client.transport.retry import asked_wait, may_repeat, pauses
+from crawlfleet.client.transport.endpoint import endpoint_from_environment, find_endpoint
+from crawlfleet.client.transport.retry import may_repeat, parse_retry_after, retry_pauses
 from crawlfleet.client.transport.stream_parsers import EventParser
 from crawlfleet.client.types import BatchItem
 from crawlfleet.errors import InvalidInput
@@ -387,17 +387,17 @@ def test_the_parser_keeps_to_the_standard() -> None:
 
 def test_pauses_grow_and_are_never_the_same_for_all() -> None:
     policy = RetryPolicy(attempts=5, base_s=1.0, cap_s=3.0)
-    found = list(pauses(policy, Random(1)))
+    found = list(retry_pauses(policy, Random(1)))
     assert len(found) == 4
     assert all(0 <= pause <= bound for pause, bound in zip(found, (1, 2, 3, 3), strict=True))
-    assert found != list(pauses(policy, Random(2)))
+    assert found != list(retry_pauses(policy, Random(2)))
 
 
 def test_which_answers_are_worth_another_try() -> None:
     assert may_repeat(429, is_repeatable=False)
     assert may_repeat(503, is_repeatable=True) and not may_repeat(503, is_repeatable=False)
     assert not may_repeat(500, is_repeatable=True) and not may_repeat(409, is_repeatable=True)
-    assert [asked_wait(text) for text in ("2", None, "soon", "-1")] == [2.0, 0.0, 0.0, 0.0]
+    assert [parse_retry_after(text) for text in ("2", None, "soon", "-1")] == [2.0, 0.0, 0.0, 0.0]
 
 
 def test_where_an_endpoint_comes_from(tmp_path: Path) -> None:
@@ -406,10 +406,10 @@ def test_where_an_endpoint_comes_from(tmp_path: Path) -> None:
     assert "CRAWLFLEET_URL" in caught.value.hint
     (tmp_path / "address").write_text("http://h:1/\n")
     (tmp_path / "admin.token").write_text("secret\n")
-    found = endpoint_from({"CRAWLFLEET_DATA_DIR": str(tmp_path)})
+    found = endpoint_from_environment({"CRAWLFLEET_DATA_DIR": str(tmp_path)})
     assert (found.url, found.token) == ("http://h:1", "secret")
     assert "secret" not in repr(found)
-    given = endpoint_from(
+    given = endpoint_from_environment(
         {"CRAWLFLEET_DATA_DIR": str(tmp_path), "CRAWLFLEET_URL": "http://x:2", "CRAWLFLEET_TOKEN": "t"}
     )
     assert (given.url, given.token) == ("http://x:2", "t")
@@ -549,7 +549,7 @@ def test_ctrl_c_while_it_waits_for_the_next_of_many_ends_the_stream_and_is_heard
             is_ended.set()
 
     with Client("http://127.0.0.1:9", "a-token") as client, pytest.raises(KeyboardInterrupt):
-        list(client._each(endless()))
+        list(client._iterate_stream(endless()))
     assert is_ended.is_set()
 
 
@@ -566,7 +566,7 @@ def test_a_stream_that_nobody_reads_on_ends_without_making_anybody_wait() -> Non
             is_ended.set()
 
     with Client("http://127.0.0.1:9", "a-token") as client:
-        for _ in client._each(many()):
+        for _ in client._iterate_stream(many()):
             break
         assert not is_ended.is_set()
         may_end.set()
@@ -581,7 +581,7 @@ def test_ctrl_c_that_does_not_wake_whoever_waits_is_heard_all_the_same() -> None
 
     began = time.monotonic()
     with Client("http://127.0.0.1:9", "a-token") as client, pytest.raises(KeyboardInterrupt):
-        client._done(long())
+        client._run_call(long())
     assert time.monotonic() - began < 20
 
 
@@ -590,4 +590,4 @@ def test_a_call_that_takes_too_long_by_its_own_account_says_so() -> None:
         raise TimeoutError("late")
 
     with Client("http://127.0.0.1:9", "a-token") as client, pytest.raises(TimeoutError, match="late"):
-        client._done(late())
+        client._run_call(late())

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from crawlfleet.bootstrap.master import Master, Terms
+from crawlfleet.bootstrap.master import Master, MasterOptions
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.control.loops.pruner import Retention
 from crawlfleet.control.nodes.sync import DELIVERY_BYTES
@@ -351,7 +351,7 @@ async def test_a_master_that_knows_less_than_the_node_says_nothing(one: Installa
 
 
 async def test_a_node_hears_what_its_master_s_own_settings_allow(kit: Kit) -> None:
-    one = await begin(kit, terms=Terms(clusters={"allow_hosts": ["shop.local"]}))
+    one = await begin(kit, options=MasterOptions(clusters={"allow_hosts": ["shop.local"]}))
     node = await one.online("a", 10, "eu")
     told = (await node.sync()).config
     assert told is not None
@@ -365,7 +365,7 @@ async def test_a_node_hears_what_its_master_s_own_settings_allow(kit: Kit) -> No
 
 
 async def test_a_node_hears_of_settings_that_changed_with_a_restart(kit: Kit) -> None:
-    one = await begin(kit, terms=Terms(clusters={"allow_hosts": ["shop.local"]}))
+    one = await begin(kit, options=MasterOptions(clusters={"allow_hosts": ["shop.local"]}))
     node = await one.online("a", 10, "eu")
     told = (await node.sync()).config
     assert told is not None
@@ -405,7 +405,7 @@ def _count(store: Any, name: str, calls: Counter[str]) -> None:
 
 
 async def test_the_strategy_of_a_cluster_and_of_the_default(kit: Kit) -> None:
-    one = await begin(kit, terms=Terms(clusters={"strategy": "least_tasks"}))
+    one = await begin(kit, options=MasterOptions(clusters={"strategy": "least_tasks"}))
     small, large = await one.online("a", 10, "eu"), await one.online("b", 30, "eu")
     await one.submit(10, cluster="eu")
     await one.dispatch()
@@ -440,7 +440,7 @@ def _strategies(one: Installation) -> dict[str | None, str | None]:
 
 
 async def test_what_a_task_does_not_say_holds_to_its_end(kit: Kit) -> None:
-    one = await begin(kit, terms=Terms(clusters={"max_retries": 0, "task_timeout_s": 77}))
+    one = await begin(kit, options=MasterOptions(clusters={"max_retries": 0, "task_timeout_s": 77}))
     node = await one.online()
     (task,) = await one.submit()
     await one.dispatch()
@@ -463,7 +463,7 @@ async def believe_the_clock(one: Installation) -> None:
 
 async def test_chunks_go_with_their_tasks(kit: Kit, tmp_path: Path) -> None:
     chunks = FolderChunks(tmp_path / "results")
-    one = await begin(kit, terms=Terms(retention=Retention(tasks_ms=1_000)), chunks=chunks)
+    one = await begin(kit, options=MasterOptions(retention=Retention(tasks_ms=1_000)), chunks=chunks)
     await believe_the_clock(one)
     old, young = await one.submit(), await one.submit()
     for task in (*old, *young):
@@ -487,7 +487,7 @@ async def test_chunks_that_could_not_be_dropped_go_with_the_next_pass(kit: Kit, 
             await super().drop(tasks)
 
     chunks = Stubborn(tmp_path / "results")
-    one = await begin(kit, terms=Terms(retention=Retention(tasks_ms=1_000)), chunks=chunks)
+    one = await begin(kit, options=MasterOptions(retention=Retention(tasks_ms=1_000)), chunks=chunks)
     await believe_the_clock(one)
     tasks = await one.submit()
     await chunks.put(tasks[0], 7, "log", 0, b"{}\n")

@@ -17,7 +17,7 @@ from crawlfleet.model.ids import (
     group_text,
     made_at,
     node_text,
-    parse,
+    parse_id,
     task_text,
 )
 
@@ -36,19 +36,19 @@ class Wall:
 
 
 def test_an_id_says_when_it_was_made() -> None:
-    assert made_at(IdFactory(1, Wall()).one()) == NOW
+    assert made_at(IdFactory(1, Wall()).new_id()) == NOW
 
 
 def test_ids_of_later_milliseconds_are_greater_whoever_made_them() -> None:
     wall = Wall()
     first, second = IdFactory(1_000, wall), IdFactory(1, wall)
-    before = first.one()
+    before = first.new_id()
     wall.at += 1
-    assert second.one() > before
+    assert second.new_id() > before
 
 
 def test_more_than_a_millisecond_holds_borrow_from_the_next() -> None:
-    ids = IdFactory(1, Wall()).take(3 * PER_MS)
+    ids = IdFactory(1, Wall()).new_ids(3 * PER_MS)
     assert len(set(ids)) == 3 * PER_MS
     assert [made_at(ids[n]) - NOW for n in (0, PER_MS, 2 * PER_MS)] == [0, 1, 2]
 
@@ -56,13 +56,13 @@ def test_more_than_a_millisecond_holds_borrow_from_the_next() -> None:
 def test_ids_go_on_ascending_when_the_clock_jumps_back() -> None:
     wall = Wall()
     factory = IdFactory(1, wall)
-    before = factory.take(10)
+    before = factory.new_ids(10)
     wall.at -= 3_600_000
-    assert factory.one() > before[-1]
+    assert factory.new_id() > before[-1]
 
 
 def test_starts_at_the_same_instant_do_not_share_ids() -> None:
-    made = [IdFactory(boot, Wall()).take(100) for boot in range(20)]
+    made = [IdFactory(boot, Wall()).new_ids(100) for boot in range(20)]
     assert len({one for ids in made for one in ids}) == 2_000
 
 
@@ -76,7 +76,7 @@ def test_ids_ascend_and_never_repeat_however_the_clock_jumps(steps: list[tuple[i
     last = 0
     for jump_ms, count in steps:
         wall.at += jump_ms
-        ids = factory.take(count)
+        ids = factory.new_ids(count)
         assert len(ids) == count
         assert ids[0] > last
         assert all(a < b for a, b in itertools.pairwise(ids))
@@ -86,8 +86,8 @@ def test_ids_ascend_and_never_repeat_however_the_clock_jumps(steps: list[tuple[i
 
 @given(st.integers(0, BOOTS - 1), st.integers(0, BOOTS - 1), st.integers(-(10**9), 10**9))
 def test_two_starts_never_share_an_id_even_when_the_clock_was_set_back(one: int, other: int, jump_ms: int) -> None:
-    first = set(IdFactory(one, Wall()).take(50))
-    second = set(IdFactory(other, Wall(NOW + jump_ms)).take(50))
+    first = set(IdFactory(one, Wall()).new_ids(50))
+    second = set(IdFactory(other, Wall(NOW + jump_ms)).new_ids(50))
     assert one == other or not first & second
 
 
@@ -96,12 +96,12 @@ def test_an_id_is_read_back_from_what_people_see(value: int) -> None:
     texts = {"task": task_text, "exec": execution_text, "node": node_text, "group": group_text}
     for prefix, said in texts.items():
         text = said(value)
-        assert parse(text, prefix, field="id") == value
+        assert parse_id(text, prefix, field="id") == value
         assert len(text) == len(prefix) + 17
 
 
 def test_texts_sort_as_the_ids_do() -> None:
-    ids = IdFactory(7, Wall()).take(5)
+    ids = IdFactory(7, Wall()).new_ids(5)
     assert sorted(map(task_text, ids)) == [task_text(one) for one in ids]
 
 
@@ -132,12 +132,12 @@ def test_texts_sort_as_the_ids_do() -> None:
 )
 def test_what_is_no_id_is_refused_with_its_field(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        parse(text, "task", field="depends_on[3]")
+        parse_id(text, "task", field="depends_on[3]")
     assert refused.value.field == "depends_on[3]"
 
 
 def test_a_clock_before_our_time_still_makes_ids() -> None:
-    ids = IdFactory(1, Wall(EPOCH_MS - 10**9)).take(3)
+    ids = IdFactory(1, Wall(EPOCH_MS - 10**9)).new_ids(3)
     assert ids[0] > 0
     assert ids == sorted(set(ids))
 
@@ -145,22 +145,22 @@ def test_a_clock_before_our_time_still_makes_ids() -> None:
 def test_a_slot_that_was_used_before_goes_on_behind_its_last_id() -> None:
     wall = Wall()
     first = IdFactory(5, wall)
-    made = set(first.take(3 * PER_MS))
+    made = set(first.new_ids(3 * PER_MS))
     until = first.newest_at + 10
     wall.at -= 3_600_000
     second = IdFactory(IdSlot(5, until), wall)
     assert second.slot == first.slot
-    assert made.isdisjoint(ids := second.take(2 * PER_MS))
+    assert made.isdisjoint(ids := second.new_ids(2 * PER_MS))
     assert made_at(ids[0]) == until + 1
     wall.at = until + 1_000
-    assert made_at(second.one()) == until + 1_000
+    assert made_at(second.new_id()) == until + 1_000
 
 
 def test_a_factory_that_changes_its_slot_goes_on_ascending() -> None:
     wall = Wall()
     factory = IdFactory(900, wall)
-    before = factory.one()
-    factory.use(IdSlot(3, 0))
+    before = factory.new_id()
+    factory.use_slot(IdSlot(3, 0))
     wall.at += 1
     assert factory.slot == 3
-    assert factory.one() > before
+    assert factory.new_id() > before

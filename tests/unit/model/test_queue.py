@@ -26,11 +26,11 @@ def test_whatever_differs_makes_another_lane() -> None:
         Requirement("echo", resources=(("cpu", 1.0),)),
         Requirement("echo", subjects=(("host", "shop.example"),)),
     ]
-    lanes = [Lane.of("default", "shop", 5, requirement) for requirement in requirements]
+    lanes = [Lane.with_id("default", "shop", 5, requirement) for requirement in requirements]
     lanes += [
-        Lane.of("night", "shop", 5, plain),
-        Lane.of("default", "books", 5, plain),
-        Lane.of("default", "shop", 6, plain),
+        Lane.with_id("night", "shop", 5, plain),
+        Lane.with_id("default", "books", 5, plain),
+        Lane.with_id("default", "shop", 6, plain),
     ]
     for lane, other in itertools.combinations(lanes, 2):
         assert lane.id != other.id
@@ -39,13 +39,13 @@ def test_whatever_differs_makes_another_lane() -> None:
 def test_a_lane_has_the_same_name_on_every_master() -> None:
     """Names stand in databases: how they are made must not change."""
     requirement = Requirement("echo", "eu", None, None, None, False, (("langs", ("de",)),), (("cpu", 0.25),))
-    lane = Lane.of("default", "shop", 5, requirement)
+    lane = Lane.with_id("default", "shop", 5, requirement)
     assert (lane.id, lane.requirement_id) == (LANE_ID, REQUIREMENT_ID)
     assert 0 < lane.id < 1 << 63
 
 
 def test_another_priority_is_another_lane_of_the_same_class() -> None:
-    lane = Lane.of("default", "shop", 5, Requirement("echo"))
+    lane = Lane.with_id("default", "shop", 5, Requirement("echo"))
     urgent = lane.at_priority(10)
     assert (urgent.priority, urgent.queue, urgent.project) == (10, "default", "shop")
     assert urgent.requirement == lane.requirement
@@ -55,4 +55,4 @@ def test_another_priority_is_another_lane_of_the_same_class() -> None:
 
 @pytest.mark.parametrize(("priority", "preemptible", "highest"), [(1, False, 10), (1, True, 8), (9, True, 9)])
 def test_age_lifts_what_is_preemptible_less_far(priority: int, preemptible: bool, highest: int) -> None:
-    assert Lane.of("q", "p", priority, Requirement("echo", preemptible=preemptible)).highest_rank == highest
+    assert Lane.with_id("q", "p", priority, Requirement("echo", preemptible=preemptible)).highest_rank == highest

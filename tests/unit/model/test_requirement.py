@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.model.requirement import Requirement, bucketed, canonical_capabilities, canonical_resources
+from crawlfleet.model.requirement import Requirement, canonical_capabilities, canonical_resources, round_resources
 
 names = st.sampled_from(["cpu", "cpu_cores", "memory_mb", "memory_gb", "gpu", "disk"])
 amounts = st.floats(0, 10_000)
@@ -33,21 +33,21 @@ def test_resources_have_one_name_each() -> None:
 def test_resources_are_rounded_up_into_few_classes(
     asked: dict[str, float], reserved: tuple[tuple[str, float], ...]
 ) -> None:
-    assert bucketed(asked) == reserved
+    assert round_resources(asked) == reserved
 
 
 @given(st.dictionaries(names, amounts))
 def test_a_reservation_never_falls_short_of_what_was_asked(asked: dict[str, float]) -> None:
     canonical = canonical_resources(asked)
-    reserved = dict(bucketed(canonical))
+    reserved = dict(round_resources(canonical))
     for name, amount in canonical.items():
         assert reserved.get(name, 0.0) >= amount - 1e-6
 
 
 @given(st.dictionaries(names, amounts))
 def test_bucketing_what_is_bucketed_changes_nothing(asked: dict[str, float]) -> None:
-    once = bucketed(canonical_resources(asked))
-    assert bucketed(dict(once)) == once
+    once = round_resources(canonical_resources(asked))
+    assert round_resources(dict(once)) == once
 
 
 def test_capabilities_are_numbers_or_sets_of_words() -> None:

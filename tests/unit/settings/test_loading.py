@@ -10,7 +10,7 @@ import pytest
 
 from crawlfleet.settings.base import Settings
 from crawlfleet.settings.client import ClientSettings
-from crawlfleet.settings.loading import Loaded, load, load_mode
+from crawlfleet.settings.loading import Loaded, load_mode, load_settings
 from crawlfleet.settings.master import MasterSettings, StandaloneSettings
 from crawlfleet.settings.provenance import BadSetting
 from crawlfleet.settings.worker import WorkerSettings
@@ -58,7 +58,7 @@ def write(path: Path, content: object) -> Path:
 
 def refused(cls: type[Settings], file: Path | None = None, env: dict[str, str] | None = None) -> BadSetting:
     with pytest.raises(BadSetting) as caught:
-        load(cls, file, env)
+        load_settings(cls, file, env)
     return caught.value
 
 
@@ -76,7 +76,7 @@ def ignored(loaded: Loaded[Any]) -> set[str]:
     ],
 )
 def test_a_file_may_be_toml_yaml_or_json(tmp_path: Path, name: str, text: str) -> None:
-    loaded = load(MasterSettings, write(tmp_path / name, text))
+    loaded = load_settings(MasterSettings, write(tmp_path / name, text))
     assert (loaded.settings.port, loaded.settings.allow_hosts) == (9000, ("shop",))
     assert str(loaded.sources["port"]) == f"{tmp_path / name}: port"
     assert loaded.sources["host"].kind == "default"
@@ -84,7 +84,7 @@ def test_a_file_may_be_toml_yaml_or_json(tmp_path: Path, name: str, text: str) -
 
 def test_flags_win_over_environment_over_file(tmp_path: Path) -> None:
     file = write(tmp_path / "a.toml", "port = 1\nmax_retries = 1\nmax_waiting = 1\n")
-    loaded = load(MasterSettings, file, {"CRAWLFLEET_PORT": "2", "CRAWLFLEET_MAX_RETRIES": "2"}, {"--port": 3})
+    loaded = load_settings(MasterSettings, file, {"CRAWLFLEET_PORT": "2", "CRAWLFLEET_MAX_RETRIES": "2"}, {"--port": 3})
     assert [loaded.settings.port, loaded.settings.max_retries, loaded.settings.max_waiting] == [3, 2, 1]
     assert [str(loaded.sources[name]) for name in ("port", "max_retries", "max_waiting")] == [
         "--port",
@@ -94,12 +94,12 @@ def test_flags_win_over_environment_over_file(tmp_path: Path) -> None:
 
 
 def test_a_flag_that_was_not_given_is_none() -> None:
-    assert load(MasterSettings, flags={"--port": None, "--allow-host": []}).sources["port"].kind == "default"
+    assert load_settings(MasterSettings, flags={"--port": None, "--allow-host": []}).sources["port"].kind == "default"
 
 
 def test_one_file_may_serve_all_processes(tmp_path: Path) -> None:
     file = write(tmp_path / "a.toml", 'log_level = "debug"\n[master]\nport = 9\n[worker]\nmasters = "http://h:9"\n')
-    master, worker = load(MasterSettings, file), load(WorkerSettings, file)
+    master, worker = load_settings(MasterSettings, file), load_settings(WorkerSettings, file)
     assert (master.settings.port, master.settings.log_level) == (9, "debug")
     assert (worker.settings.masters, worker.settings.log_level) == (("http://h:9",), "debug")
     assert str(master.sources["port"]) == f"{file}: master.port"
@@ -108,7 +108,7 @@ def test_one_file_may_serve_all_processes(tmp_path: Path) -> None:
 
 def test_its_own_table_wins_over_what_all_share(tmp_path: Path) -> None:
     file = write(tmp_path / "a.toml", "port = 1\n[master]\nport = 2\n")
-    assert load(MasterSettings, file).settings.port == 2
+    assert load_settings(MasterSettings, file).settings.port == 2
 
 
 def test_an_unknown_key_in_anothers_table_is_a_mistake_too(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_an_unknown_key_in_anothers_table_is_a_mistake_too(tmp_path: Path) -> No
 
 
 def test_a_setting_of_another_process_is_listed_not_dropped(tmp_path: Path) -> None:
-    loaded = load(MasterSettings, write(tmp_path / "a.toml", 'region = "us"\n'))
+    loaded = load_settings(MasterSettings, write(tmp_path / "a.toml", 'region = "us"\n'))
     assert [(left.key, left.reason) for left in loaded.ignored] == [("region", "a setting of: worker")]
 
 
@@ -171,29 +171,31 @@ def test_what_kubernetes_says_of_a_service_is_no_setting() -> None:
         "CRAWLFLEET_SERVICE_PORT_HTTP": "8000",
         "CRAWLFLEET_PORT_8000_TCP_ADDR": "10.0.0.1",
     }
-    assert load(MasterSettings, env=env).settings.port == 8000
+    assert load_settings(MasterSettings, env=env).settings.port == 8000
 
 
 def test_an_empty_variable_is_one_that_is_not_set() -> None:
-    assert load(ClientSettings, env={"CRAWLFLEET_URL": ""}).settings.url is None
+    assert load_settings(ClientSettings, env={"CRAWLFLEET_URL": ""}).settings.url is None
 
 
 def test_the_environment_of_another_process_is_let_be() -> None:
-    assert load(ClientSettings, env={"CRAWLFLEET_PORT": "x"}).settings.url is None
+    assert load_settings(ClientSettings, env={"CRAWLFLEET_PORT": "x"}).settings.url is None
 
 
 def test_passwords_and_tokens_are_not_shown() -> None:
     env = {"CRAWLFLEET_STORE": "postgresql://fleet:secret@db/fleet", "CRAWLFLEET_TOKEN": "secret"}
     for cls in (MasterSettings, ClientSettings):
-        assert "secret" not in str(list(load(cls, env=env).rows()))
-    assert ("store", "postgresql://fleet:***@db/fleet") in [row[:2] for row in load(MasterSettings, env=env).rows()]
+        assert "secret" not in str(list(load_settings(cls, env=env).setting_rows()))
+    assert ("store", "postgresql://fleet:***@db/fleet") in [
+        row[:2] for row in load_settings(MasterSettings, env=env).setting_rows()
+    ]
 
 
 # The blocks of the source documents
 
 
 def test_the_guides_blocks_load_for_a_master(tmp_path: Path) -> None:
-    loaded = load(MasterSettings, write(tmp_path / "m.json", BASIC | SCHEDULING | MONITORING))
+    loaded = load_settings(MasterSettings, write(tmp_path / "m.json", BASIC | SCHEDULING | MONITORING))
     settings = loaded.settings
     assert (settings.host, settings.port, settings.name) == ("127.0.0.1", 8000, None)
     assert (settings.task_timeout_s, settings.max_retries, settings.strategy) == (1800, 2, "round_robin")
@@ -224,13 +226,13 @@ def test_the_guides_blocks_load_for_a_worker(tmp_path: Path) -> None:
             "api_key": "ab" * 32,
         }
     )
-    settings = load(WorkerSettings, write(tmp_path / "w.json", block)).settings
+    settings = load_settings(WorkerSettings, write(tmp_path / "w.json", block)).settings
     assert (settings.device_id, settings.name, settings.masters) == ("worker-001", "Worker Node 1", ("http://m:8000",))
     assert (settings.slots, settings.enrol_token) == (3, "ab" * 32)
 
 
 def test_the_guides_blocks_load_for_a_standalone_installation(tmp_path: Path) -> None:
-    settings = load(
+    settings = load_settings(
         StandaloneSettings, write(tmp_path / "s.json", BASIC | SCHEDULING | {"mode": "standalone"})
     ).settings
     assert (settings.slots, settings.task_timeout_s) == (3, 1800)
@@ -238,7 +240,7 @@ def test_the_guides_blocks_load_for_a_standalone_installation(tmp_path: Path) ->
 
 def test_the_queues_yaml_loads(tmp_path: Path) -> None:
     file = write(tmp_path / "queue.yaml", QUEUE_YAML)
-    master = load(MasterSettings, file)
+    master = load_settings(MasterSettings, file)
     assert master.settings.broker == "redis://localhost:6379/0"
     assert (master.settings.max_retries, master.settings.task_timeout_s) == (4, 300)
     assert str(master.sources["max_retries"]) == f"{file}: queue.retry.max_retries"
@@ -259,7 +261,7 @@ def test_the_queues_yaml_loads(tmp_path: Path) -> None:
         "monitoring.alert_thresholds.queue_size",
         "monitoring.alert_thresholds.avg_duration",
     }
-    assert load(StandaloneSettings, file).settings.slots == 5
+    assert load_settings(StandaloneSettings, file).settings.slots == 5
 
 
 def test_an_unknown_key_inside_a_section_is_refused(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.bootstrap.serve import master_terms
+from crawlfleet.bootstrap.serve import master_options
 from crawlfleet.execution.crawl.fetch.address_guard import parse_allowed_entry
 from crawlfleet.model.requirement import STRATEGIES
 from crawlfleet.scheduling.placement.strategies import BUILT_IN
 from crawlfleet.settings.client import ClientSettings
-from crawlfleet.settings.loading import CLASSES, load
+from crawlfleet.settings.loading import CLASSES, load_settings
 from crawlfleet.settings.master import MasterSettings, StandaloneSettings
 from crawlfleet.settings.provenance import BadSetting
 from crawlfleet.settings.worker import WorkerSettings
@@ -22,12 +22,12 @@ MASTER = "http://10.0.0.1:8000"
 
 def refused(cls: type[Any], **flags: object) -> BadSetting:
     with pytest.raises(BadSetting) as caught:
-        load(cls, flags=flags)
+        load_settings(cls, flags=flags)
     return caught.value
 
 
 def test_a_master_starts_with_nothing_set() -> None:
-    settings = load(MasterSettings).settings
+    settings = load_settings(MasterSettings).settings
     assert (settings.host, settings.port, settings.broker) == ("127.0.0.1", 8000, "memory:")
     assert settings.data_dir == Path.home() / ".local/share/crawlfleet"
     assert settings.store == f"sqlite:///{settings.data_dir}/crawlfleet.db"
@@ -35,12 +35,14 @@ def test_a_master_starts_with_nothing_set() -> None:
 
 
 def test_the_store_follows_the_data_dir(tmp_path: Path) -> None:
-    settings = load(MasterSettings, flags={"--data-dir": tmp_path}).settings
+    settings = load_settings(MasterSettings, flags={"--data-dir": tmp_path}).settings
     assert settings.store == f"sqlite:///{tmp_path}/crawlfleet.db"
 
 
 def test_a_folder_may_start_with_a_tilde() -> None:
-    assert load(MasterSettings, env={"CRAWLFLEET_DATA_DIR": "~/fleet"}).settings.data_dir == Path.home() / "fleet"
+    assert (
+        load_settings(MasterSettings, env={"CRAWLFLEET_DATA_DIR": "~/fleet"}).settings.data_dir == Path.home() / "fleet"
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,14 +96,14 @@ def test_all_complaints_are_told_at_once() -> None:
 
 @pytest.mark.parametrize(("days", "kept_ms"), [(0, None), (1, 86_400_000), (90, 90 * 86_400_000)])
 def test_products_that_are_gone_may_be_kept_for_ever(days: int, kept_ms: int | None) -> None:
-    settings = load(MasterSettings, flags={"retain_gone_products_days": days}).settings
-    assert master_terms(settings).retention.gone_products_ms == kept_ms
+    settings = load_settings(MasterSettings, flags={"retain_gone_products_days": days}).settings
+    assert master_options(settings).retention.gone_products_ms == kept_ms
     assert refused(MasterSettings, retain_gone_products_days=-1).setting == "retain_gone_products_days"
 
 
 def test_lists_may_be_written_with_commas() -> None:
     env = {"CRAWLFLEET_ALLOW_HOSTS": "Shop.local, 127.0.0.1 ,", "CRAWLFLEET_ALLOWED_NETWORKS": "10.1.2.3/8,::1"}
-    settings = load(MasterSettings, env=env).settings
+    settings = load_settings(MasterSettings, env=env).settings
     assert settings.allow_hosts == ("shop.local", "127.0.0.1")
     assert settings.allowed_networks == ("10.0.0.0/8", "::1/128")
 
@@ -109,8 +111,10 @@ def test_lists_may_be_written_with_commas() -> None:
 def test_hosts_to_crawl_are_read_alike_everywhere() -> None:
     said = "Bücher.example,10.1.2.3/8,127.0.0.1:8080,[::1]:80,::1"
     read = ("xn--bcher-kva.example", "10.0.0.0/8", "127.0.0.1:8080", "[::1]:80", "::1")
-    assert load(MasterSettings, flags={"allow_hosts": said}).settings.allow_hosts == read
-    assert load(WorkerSettings, flags={"allow_hosts": said, "masters": "http://a"}).settings.allow_hosts == read
+    assert load_settings(MasterSettings, flags={"allow_hosts": said}).settings.allow_hosts == read
+    assert (
+        load_settings(WorkerSettings, flags={"allow_hosts": said, "masters": "http://a"}).settings.allow_hosts == read
+    )
     for wrong in ("http://shop", "shop:0", "shop:70000", "a b", "10.0.0.0/40", "-", "x" * 300):
         assert refused(MasterSettings, allow_hosts=wrong).setting == "allow_hosts"
     for one in read:
@@ -119,13 +123,15 @@ def test_hosts_to_crawl_are_read_alike_everywhere() -> None:
 
 def test_every_strategy_can_be_set_and_no_other() -> None:
     for name in BUILT_IN:
-        assert load(MasterSettings, flags={"strategy": name}).settings.strategy == name
+        assert load_settings(MasterSettings, flags={"strategy": name}).settings.strategy == name
     assert set(STRATEGIES) == set(BUILT_IN)
     assert "geo_location" in str(refused(MasterSettings, strategy="best"))
 
 
 def test_standalone_is_a_master_with_agents() -> None:
-    settings = load(StandaloneSettings, flags={"--nodes": 3, "--slots": "8", "--executors": "mine.crawlers"}).settings
+    settings = load_settings(
+        StandaloneSettings, flags={"--nodes": 3, "--slots": "8", "--executors": "mine.crawlers"}
+    ).settings
     assert isinstance(settings, MasterSettings)
     assert (settings.nodes, settings.slots, settings.executors) == (3, 8, ("mine.crawlers",))
     assert refused(StandaloneSettings, nodes=-1).setting == "nodes"
@@ -151,7 +157,7 @@ def test_a_worker_has_what_its_flags_say() -> None:
         "--description": "in the cellar",
         "--port": 8081,
     }
-    settings = load(WorkerSettings, flags=flags).settings
+    settings = load_settings(WorkerSettings, flags=flags).settings
     assert settings.masters == ("http://a:1", "https://b:2")
     assert settings.capabilities == {"javascript_rendering": 1, "content_types": ["html"], "x": "y"}
     assert settings.resources == {"cpu": 2, "memory_mb": 1024, "licences": 3}
@@ -203,7 +209,7 @@ def test_an_enrolment_token_may_stand_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "enrol.token"
     assert refused(WorkerSettings, masters=MASTER, enrol_token_file=file).setting == "enrol_token_file"
     file.write_text("cd" * 32 + "\n")
-    settings = load(WorkerSettings, flags={"masters": MASTER, "enrol_token_file": file}).settings
+    settings = load_settings(WorkerSettings, flags={"masters": MASTER, "enrol_token_file": file}).settings
     assert settings.read_enrol_token() == "cd" * 32
     assert "exclude each other" in str(refused(WorkerSettings, masters=MASTER, enrol_token_file=file, enrol_token="x"))
     file.write_text("\n")
@@ -213,7 +219,7 @@ def test_an_enrolment_token_may_stand_in_a_file(tmp_path: Path) -> None:
 
 def test_a_client_takes_address_and_token_from_the_environment() -> None:
     env = {"CRAWLFLEET_URL": "http://h:1/", "CRAWLFLEET_TOKEN": "t"}
-    settings = load(ClientSettings, env=env).settings
+    settings = load_settings(ClientSettings, env=env).settings
     assert (settings.url, settings.token) == ("http://h:1", "t")
     assert refused(ClientSettings, url="h:1").setting == "url"
     assert refused(ClientSettings, ca_file="/nowhere.pem").setting == "ca_file"
@@ -234,7 +240,7 @@ def test_results_are_a_folder_or_a_bucket(tmp_path: Path) -> None:
         "s3://bucket": "s3://bucket",
         "s3://bucket/some/where/": "s3://bucket/some/where",
     }.items():
-        assert load(MasterSettings, env={"CRAWLFLEET_RESULTS": given}).settings.results == taken
+        assert load_settings(MasterSettings, env={"CRAWLFLEET_RESULTS": given}).settings.results == taken
 
 
 @pytest.mark.parametrize(

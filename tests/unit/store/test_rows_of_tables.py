@@ -127,6 +127,6 @@ async def test_a_completed_task_is_written_as_its_final_row(tables: sqlite3.Conn
     (moved,) = await SqliteTx(tables).complete_tasks([outcome], NOW)
     assert moved == (live.id, live.execution, live.node, live.lane, live.status, live.group)
     (row,) = rows(tables, "done", task_rows.COMPLETED_COLUMNS)
-    final = FinalTask.of(live._replace(status=TaskStatus.COMPLETED), None, NOW)
+    final = FinalTask.from_live(live._replace(status=TaskStatus.COMPLETED), None, NOW)
     assert row == (*task_rows.DONE.to_row(final), live.session, b"{}", b"[]")
     assert rows(tables, "live", ("id",)) == []

@@ -23,7 +23,7 @@ def test_the_virtual_clock_keeps_wall_and_monotonic_time_apart() -> None:
 
 
 def test_the_fake_clock_moves_when_told() -> None:
-    clock = FakeClock(at=1_000)
+    clock = FakeClock(start=1_000)
     clock.advance(seconds=31)
     assert (clock.now(), clock.monotonic()) == (32_000, 31.0)
     clock.jump(-5_000)

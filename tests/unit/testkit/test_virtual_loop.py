@@ -295,3 +295,17 @@ def test_it_serves_a_runner_too() -> None:
         before = time.monotonic()
         runner.run(asyncio.sleep(3_600))
         assert time.monotonic() - before < 5
+
+
+def test_time_begins_where_it_is_told_and_passes_while_the_loop_stands_still() -> None:
+    async def main() -> list[float]:
+        loop = running_loop()
+        began = loop.time()
+        timer = asyncio.create_task(asyncio.sleep(1))
+        await asyncio.sleep(0)
+        loop.stand_still(5)
+        await timer
+        return [began, loop.time()]
+
+    with VirtualLoop(start_s=1_000) as loop:
+        assert loop.run(main()) == [1_000, 1_005]

@@ -25,7 +25,7 @@ class NotItself(NotAllowed):
 async def known_node(services: Services, text: str) -> Node:
     """Return the node of an id or of a device id. Raises NotFound, for one that was removed too."""
     try:
-        node_id: NodeId | None = ids.parse(text, "node", field="node_id")
+        node_id: NodeId | None = ids.parse_id(text, "node", field="node_id")
     except InvalidInput:
         node_id = None if storage_problem(text) else await services.node_reader.find_by_device(text)
     node = None if node_id is None else await services.node_reader.find_node(node_id)

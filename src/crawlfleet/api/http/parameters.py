@@ -66,13 +66,13 @@ def node_id(text: str) -> NodeId:
 
 
 def cursor_id(text: str | None, prefix: str = "task", *, field: str = "cursor") -> int | None:
-    return None if text is None else ids.parse(text, prefix, field=field)
+    return None if text is None else ids.parse_id(text, prefix, field=field)
 
 
 def known_id(text: str, prefix: str) -> int:
     """Parse an id from a path. Raises NotFound, also for a text that is no id at all: it is the id of nothing."""
     try:
-        return ids.parse(text, prefix, field=f"{prefix}_id")
+        return ids.parse_id(text, prefix, field=f"{prefix}_id")
     except InvalidInput:
         noun = "execution" if prefix == "exec" else prefix
         raise NotFound(f"no {noun} {shown(text)[: limits.NAME_CHARS]!r}") from None
@@ -114,7 +114,7 @@ ScheduleInPath = Annotated[ScheduleId, Depends(_schedule_in_path)]
 async def node_named(reader: NodeReader, text: str, *, field: str = "node") -> NodeId:
     """Return the node of an id, of a device id, or of a name that only one node has."""
     try:
-        return ids.parse(text, "node", field=field)
+        return ids.parse_id(text, "node", field=field)
     except InvalidInput:
         nodes = await reader.list_nodes()
     for node in nodes:

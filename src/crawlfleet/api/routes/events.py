@@ -93,7 +93,7 @@ async def _wanted(
             raise InvalidInput(f"no kind of event begins so; there are {', '.join(Kind)}", field="kind")
     return EventFilter(
         tuple(kind or ()),
-        None if task is None else ids.parse(task, "task", field="task"),
+        None if task is None else ids.parse_id(task, "task", field="task"),
         None if node is None else await node_named(services_of(request).node_reader, node),
     )
 
@@ -161,7 +161,7 @@ async def _stream(
                 if told := b"".join(_told(event) for event in beats if wanted.keeps(event)):
                     yield told
         except Unavailable:
-            # The stream ends; whoever listens comes again, after the last number it has seen.
+            # The stream ends; the client comes again, after the last number it has seen.
             return
         if found:
             if found[0].number > number + 1:

@@ -77,7 +77,7 @@ async def _flow_in_path(
     ],
 ) -> GroupId:
     try:
-        return ids.parse(flow_id, "group", field="flow_id")
+        return ids.parse_id(flow_id, "group", field="flow_id")
     except InvalidInput:
         raise NotFound(f"no flow {shown(flow_id)[: limits.NAME_CHARS]!r}") from None
 

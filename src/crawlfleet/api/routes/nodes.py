@@ -231,5 +231,5 @@ async def _views(services: Services, nodes: list[Node]) -> list[NodeView]:
 def _join_key(principal: Principal, idempotency_key: str | None) -> str:
     if idempotency_key is None:
         return secrets.token_hex(16)
-    # Of the token it came with: what somebody else chose must not make theirs the same node.
+    # Of the token it came with: a key that another caller chose must not make theirs the same node.
     return hashlib.sha256(f"{principal.token}\0{idempotency_key}".encode()).hexdigest()

@@ -108,7 +108,7 @@ def _view(node_id: str, node_name: str, health: ProxyHealth, reported_at: Instan
 async def put_proxies(request: PlainRequest) -> Response:
     only_query(request)
     principal = await principal_of(request, Role.NODE)
-    node = ids.parse(request.path_params["node_id"], "node", field="node_id")
+    node = ids.parse_id(request.path_params["node_id"], "node", field="node_id")
     if principal.node != node:
         raise NotItself(f"a node acts only for itself, and this secret is not that of {node_text(node)}")
     up = cast("ProxiesUp", decoded(cast("Any", _UP), await read_unpacked(request, BODY_BYTES)))

@@ -257,7 +257,7 @@ def crawl_view(crawl: CrawlState, now: Instant) -> CrawlView:
         counts.bytes,
         round(percent, 1),
         _rounded(crawl.rate_per_s(now)),
-        _rounded(crawl.lately_per_s(now)),
+        _rounded(crawl.recent_per_s(now)),
         _rounded(crawl.left_s(now)),
         _time(crawl.started_at),
         _time(crawl.finished_at),

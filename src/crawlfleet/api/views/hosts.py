@@ -75,7 +75,7 @@ def figures_view(report: HostReport) -> HostFiguresView:
         return HostFiguresView(None, None, None)
     # A host that is new has no five minutes yet.
     begun_at = max(total.at, now - RECENT_MS)
-    recent = figures.summed(one.figures for one in report.recent)
+    recent = figures.sum_rows(one.figures for one in report.recent)
     return HostFiguresView(
         to_text(total.at), _view(total.figures, _span_s(total.at, now)), _view(recent, _span_s(begun_at, now))
     )
@@ -96,8 +96,8 @@ def _span_s(since: Instant, now: Instant) -> float:
 
 def _view(row: Sequence[int], span_s: float) -> FiguresView:
     # Rows of older nodes may be shorter.
-    row = figures.summed([row])
-    answers = figures.answers(row)
+    row = figures.sum_rows([row])
+    answers = figures.count_answers(row)
     p50, p90, p95, p99 = (_rounded(figures.percentile_ms(row, part)) for part in (0.5, 0.9, 0.95, 0.99))
     classes = {f"{first}xx": row[figures.status_place(100 * first)] for first in range(1, 6)}
     kinds = {kind: row[figures.error_place(kind)] for kind in figures.KINDS}

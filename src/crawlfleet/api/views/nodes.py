@@ -18,7 +18,7 @@ from crawlfleet.control.nodes.register import LEASE_MS_MAX
 from crawlfleet.control.tasks.task_types import TYPES_MOST
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
-from crawlfleet.model.ids import node_text, parse
+from crawlfleet.model.ids import node_text, parse_id
 from crawlfleet.model.instants import Instant, ms, to_text
 from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster, Measurement, Node, NodeDescription
 from crawlfleet.model.requirement import Capability, canonical_capabilities, canonical_resources
@@ -38,7 +38,7 @@ def _address(text: str) -> str:
 def _handle(text: str) -> str:
     """It stands in paths in place of an id: it must neither look like one nor end the path."""
     try:
-        parse(text, "node", field="device_id")
+        parse_id(text, "node", field="device_id")
     except InvalidInput:
         return text
     raise ValueError("must not look like the id of a node")
@@ -156,7 +156,7 @@ class NodeRegistration(Body):
     """The address that sites see, where it is another one than masters see."""
 
     def told(self, seen_from: str = "") -> NodeDescription:
-        # Whoever names neither work nor room for it has no agent: it beats and pulls.
+        # A node that names neither work nor room for it has no agent: it beats and pulls.
         is_pull_only = self.interval_s is not None or (not self.task_types and self.slots is None)
         said = NodeDescription(
             name=self.name,

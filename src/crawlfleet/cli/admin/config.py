@@ -39,19 +39,19 @@ def show_settings(
     json: JsonOption = False,
 ) -> None:
     """Show every setting a process would start with, and where each value comes from. Secrets are not shown."""
-    from crawlfleet.settings.loading import CLASSES, load, load_mode
+    from crawlfleet.settings.loading import CLASSES, load_mode, load_settings
 
     file = config_file(config)
     chosen = mode if mode == "client" else load_mode(file, os.environ, mode) or "master"
     cls = next(cls for cls in CLASSES if cls.section == chosen)
-    loaded = load(cls, file, os.environ, {"--data-dir": data_dir}, is_for_show=True)
+    loaded = load_settings(cls, file, os.environ, {"--data-dir": data_dir}, is_for_show=True)
     out = Output(is_json=json)
     if out.is_json:
         out.print_json(_settings_json(chosen, loaded))
         return
     out.print_table(
         ("SETTING", "VALUE", "FROM"),
-        [(name, display_text(value), str(source)) for name, value, source in loaded.rows()],
+        [(name, display_text(value), str(source)) for name, value, source in loaded.setting_rows()],
         prose=("VALUE", "FROM"),
     )
     for left in loaded.ignored:
@@ -62,7 +62,8 @@ def _settings_json(mode: str, loaded: Loaded[Any]) -> dict[str, Any]:
     return {
         "mode": mode,
         "settings": {
-            name: {"value": value, "source": source.kind, "from": str(source)} for name, value, source in loaded.rows()
+            name: {"value": value, "source": source.kind, "from": str(source)}
+            for name, value, source in loaded.setting_rows()
         },
         "ignored": [
             {"key": left.key, "value": left.value, "from": str(left.source), "reason": left.reason}

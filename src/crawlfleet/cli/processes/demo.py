@@ -14,7 +14,7 @@ from crawlfleet.cli.output import Output
 from crawlfleet.cli.wait.tasks import group_done, group_note
 
 if TYPE_CHECKING:
-    from crawlfleet.bootstrap.demo import Demo, Told
+    from crawlfleet.bootstrap.demo import CrawlProgress, Demo
     from crawlfleet.client._generated.models import CrawlView, GroupView
     from crawlfleet.client.types import ExportFormat
 
@@ -90,7 +90,7 @@ async def _crawl_shop(out: Output, products: int, output: Path | None, keep: boo
         out.print_note(f"The cluster is up: {running.url} (API documentation: {running.url}/docs)")
         out.print_note(f"Crawling the shop at {running.shop.url}, {products:,} products, with all nodes at once ...")
         group = await _watch_crawl(out, running)
-        items = await parts.products_of(running, group.id)
+        items = await parts.list_products(running, group.id)
         await _print_report(out, running, group, items, output)
         if keep:
             token = f"CRAWLFLEET_TOKEN=$(cat {running.token_file})"
@@ -104,9 +104,9 @@ async def _watch_crawl(out: Output, running: Demo) -> GroupView:
 
     with out.progress_bar() as bar:
         line = bar.add_task("crawl", total=None, note="")
-        last: list[Told] = []
+        last: list[CrawlProgress] = []
 
-        def show_progress(progress: Told) -> None:
+        def show_progress(progress: CrawlProgress) -> None:
             if progress.killed is not None and not (last and last[-1].killed):
                 out.stderr.print(f"Killing a worker on purpose (kill -9 {progress.killed}); others do its part ...")
             last[:] = [progress]
@@ -114,7 +114,7 @@ async def _watch_crawl(out: Output, running: Demo) -> GroupView:
             note = f"{group_note(progress.group)}, {progress.nodes_online} nodes online"
             bar.update(line, completed=done, total=total, note=note)
 
-        return await parts.crawl(running, show_progress)
+        return await parts.crawl_shop(running, show_progress)
 
 
 async def _print_report(

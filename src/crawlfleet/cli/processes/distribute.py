@@ -82,7 +82,7 @@ def _show_status(call: Call) -> None:
 def _start_process(mode: str | None, config: Path | None, flags: dict[str, object]) -> None:
     import os
 
-    from crawlfleet.settings.loading import load_mode, setting_of
+    from crawlfleet.settings.loading import flag_setting, load_mode
 
     file = process_options.config_file(config)
     mode = load_mode(file, os.environ, mode)
@@ -94,7 +94,7 @@ def _start_process(mode: str | None, config: Path | None, flags: dict[str, objec
         file = default_file
     cls, start = _settings_and_start(mode)
     for flag in [
-        flag for flag, value in flags.items() if value is not None and setting_of(flag) not in cls.model_fields
+        flag for flag, value in flags.items() if value is not None and flag_setting(flag) not in cls.model_fields
     ]:
         print_to_stderr(f"note: {flag} is ignored: it is no setting of a {mode}")
         del flags[flag]

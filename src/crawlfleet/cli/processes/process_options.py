@@ -57,9 +57,9 @@ def config_file(given: Path | None) -> Path | None:
 
 def load_settings(cls: type[S], file: Path | None, flags: Mapping[str, object]) -> Loaded[S]:
     """With a note for everything that was given and means nothing here."""
-    from crawlfleet.settings.loading import load
+    from crawlfleet.settings.loading import load_settings
 
-    loaded = load(cls, config_file(file), os.environ, flags)
+    loaded = load_settings(cls, config_file(file), os.environ, flags)
     for left in loaded.ignored:
         print_to_stderr(f"note: {left.key} is ignored: {left.reason} (from {left.source})")
     return loaded

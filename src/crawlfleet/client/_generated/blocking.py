@@ -81,7 +81,7 @@ class Client(Background):
     ) -> AcceptedView:
         """One task; `fields` are the others of a task: project_id, priority, queue, timeout_s, retry, ...
         Answered once it is stored; a retry of a lost answer never makes a second task."""
-        return self._done(self._client.submit(task_type, parameters, idempotency_key=idempotency_key, **fields))
+        return self._run_call(self._client.submit(task_type, parameters, idempotency_key=idempotency_key, **fields))
 
     @overload
     def submit_batch(
@@ -98,10 +98,10 @@ class Client(Background):
     ) -> Sequence[Any]:
         """Many tasks, answered in order. `atomic`: all of them or none (up to 10,000). `each`: those that are right,
         any number, with a `RefusedView` for each of the others."""
-        return self._done(self._client.submit_batch(tasks, mode, on_progress=on_progress))
+        return self._run_call(self._client.submit_batch(tasks, mode, on_progress=on_progress))
 
     def get(self, task_id: str) -> TaskView:
-        return self._done(self._client.get(task_id))
+        return self._run_call(self._client.get(task_id))
 
     def list(
         self,
@@ -118,7 +118,7 @@ class Client(Background):
         include: Status = None,
     ) -> Iterator[TaskView]:
         """Newest first, page after page; at most `limit` of them. With `include="parameters"` each with its own."""
-        return self._each(
+        return self._iterate_stream(
             self._client.list(
                 status=status,
                 project_id=project_id,
@@ -149,7 +149,7 @@ class Client(Background):
         include: Status = None,
     ) -> TaskPageView:
         """One page, with the cursor of the next."""
-        return self._done(
+        return self._run_call(
             self._client.page(
                 status=status,
                 project_id=project_id,
@@ -177,32 +177,32 @@ class Client(Background):
         """The tasks, in the order given (one id is a list of one), once all are final. `with_results=False` spares a
         call per task where only their statuses matter. `on_look` is called every second with each of a few tasks as it
         is. Raises WaitTimeout; the tasks themselves go on."""
-        return self._done(self._client.wait(ids, timeout, on_progress, with_results=with_results, on_look=on_look))
+        return self._run_call(self._client.wait(ids, timeout, on_progress, with_results=with_results, on_look=on_look))
 
     def cancel(self, task_id: str) -> ChangedView:
-        return self._done(self._client.cancel(task_id))
+        return self._run_call(self._client.cancel(task_id))
 
     def retry(self, task_id: str) -> ChangedView:
         """The next round of a task that has ended."""
-        return self._done(self._client.retry(task_id))
+        return self._run_call(self._client.retry(task_id))
 
     def prioritize(self, task_id: str, priority: int) -> ChangedView:
-        return self._done(self._client.prioritize(task_id, priority))
+        return self._run_call(self._client.prioritize(task_id, priority))
 
     def assign(self, task_id: str, node: str) -> ChangedView:
         """To a node of your choice, by its id, device id or name."""
-        return self._done(self._client.assign(task_id, node))
+        return self._run_call(self._client.assign(task_id, node))
 
     def cancel_many(
         self, *, ids: Sequence[str] | None = None, filter: Fields | None = None, cursor: str | None = None
     ) -> BulkView:
         """By ids or by filter (the words of `list`). More than one call does: go on with the answer's cursor."""
-        return self._done(self._client.cancel_many(ids=ids, filter=filter, cursor=cursor))
+        return self._run_call(self._client.cancel_many(ids=ids, filter=filter, cursor=cursor))
 
     def retry_many(
         self, *, ids: Sequence[str] | None = None, filter: Fields | None = None, cursor: str | None = None
     ) -> BulkView:
-        return self._done(self._client.retry_many(ids=ids, filter=filter, cursor=cursor))
+        return self._run_call(self._client.retry_many(ids=ids, filter=filter, cursor=cursor))
 
     def prioritize_many(
         self,
@@ -212,33 +212,33 @@ class Client(Background):
         filter: Fields | None = None,
         cursor: str | None = None,
     ) -> BulkView:
-        return self._done(self._client.prioritize_many(priority, ids=ids, filter=filter, cursor=cursor))
+        return self._run_call(self._client.prioritize_many(priority, ids=ids, filter=filter, cursor=cursor))
 
     def assign_many(
         self, node: str, *, ids: Sequence[str] | None = None, filter: Fields | None = None, cursor: str | None = None
     ) -> BulkView:
         """To a node of your choice, as many as it has room for; a filter without a status means those pending."""
-        return self._done(self._client.assign_many(node, ids=ids, filter=filter, cursor=cursor))
+        return self._run_call(self._client.assign_many(node, ids=ids, filter=filter, cursor=cursor))
 
     def why(self, task_id: str) -> Why:
-        return self._done(self._client.why(task_id))
+        return self._run_call(self._client.why(task_id))
 
     def executions(self, task_id: str) -> Sequence[ExecutionView]:
         """Every attempt, oldest first."""
-        return self._done(self._client.executions(task_id))
+        return self._run_call(self._client.executions(task_id))
 
     def stats(self, project_id: str | None = None) -> StatsView:
-        return self._done(self._client.stats(project_id))
+        return self._run_call(self._client.stats(project_id))
 
     def task_types(self) -> Sequence[TaskTypeView]:
-        return self._done(self._client.task_types())
+        return self._run_call(self._client.task_types())
 
     def results(self, task_id: str) -> Iterator[Any]:
         """The items of a task, page after page; of a running one, those that are there."""
-        return self._each(self._client.results(task_id))
+        return self._iterate_stream(self._client.results(task_id))
 
     def result_page(self, task_id: str, *, limit: int = 100, cursor: str | None = None) -> ResultPage:
-        return self._done(self._client.result_page(task_id, limit=limit, cursor=cursor))
+        return self._run_call(self._client.result_page(task_id, limit=limit, cursor=cursor))
 
     def log(
         self,
@@ -252,7 +252,9 @@ class Client(Background):
     ) -> Iterator[LogLine]:
         """The log of the newest execution, or of the one named; with `follow` until that is over. `level` and above,
         with `q` in them, and with `tail` only the last so many of what is there."""
-        return self._each(self._client.log(task_id, follow=follow, execution=execution, level=level, q=q, tail=tail))
+        return self._iterate_stream(
+            self._client.log(task_id, follow=follow, execution=execution, level=level, q=q, tail=tail)
+        )
 
     def export(
         self,
@@ -266,7 +268,7 @@ class Client(Background):
         """The items of a task as a file, as it comes. `bom` and `guard` are for CSV: the mark that Excel knows UTF-8
         by, and an apostrophe before texts that a spreadsheet would run. `kind`: without the notes that crawls keep of
         pages, only those (`pages`), or both (`all`)."""
-        return self._each(self._client.export(task_id, format=format, bom=bom, guard=guard, kind=kind))
+        return self._iterate_stream(self._client.export(task_id, format=format, bom=bom, guard=guard, kind=kind))
 
     def export_group(
         self,
@@ -280,7 +282,7 @@ class Client(Background):
     ) -> Iterator[bytes]:
         """The items of all members as a file, as it comes. Refused (409) while members are missing, unless
         `partial`."""
-        return self._each(
+        return self._iterate_stream(
             self._client.export_group(group_id, format=format, partial=partial, bom=bom, guard=guard, kind=kind)
         )
 
@@ -297,7 +299,7 @@ class Client(Background):
     ) -> SavedExport:
         """`export` into a file, which has its name only once all of it is there. A broken connection is begun again
         from the first byte. `on_bytes` is called with how many have come."""
-        return self._done(
+        return self._run_call(
             self._client.save_export(task_id, path, format=format, bom=bom, guard=guard, kind=kind, on_bytes=on_bytes)
         )
 
@@ -314,7 +316,7 @@ class Client(Background):
         on_bytes: OnBytes | None = None,
     ) -> SavedExport:
         """`export_group` into a file, as `save_export` does."""
-        return self._done(
+        return self._run_call(
             self._client.save_group_export(
                 group_id, path, format=format, partial=partial, bom=bom, guard=guard, kind=kind, on_bytes=on_bytes
             )
@@ -322,11 +324,11 @@ class Client(Background):
 
     def quality(self, task_id: str, *, kind: ExportKind = "items") -> QualityView:
         """Which fields of a task's items are filled and with what, items per page, and duplicates."""
-        return self._done(self._client.quality(task_id, kind=kind))
+        return self._run_call(self._client.quality(task_id, kind=kind))
 
     def group_quality(self, group_id: str, *, partial: bool = False, kind: ExportKind = "items") -> QualityView:
         """The same over the items of all members."""
-        return self._done(self._client.group_quality(group_id, partial=partial, kind=kind))
+        return self._run_call(self._client.group_quality(group_id, partial=partial, kind=kind))
 
     def create_group(
         self,
@@ -339,7 +341,7 @@ class Client(Background):
     ) -> GroupView:
         """A group with its first tasks (up to 10,000), all of it or nothing. More may join while it is open: submit
         them with `group_id`."""
-        return self._done(
+        return self._run_call(
             self._client.create_group(
                 tasks, name=name, project_id=project_id, is_closed=is_closed, idempotency_key=idempotency_key
             )
@@ -360,7 +362,7 @@ class Client(Background):
     ) -> GroupView:
         """A task split into shards: the list at the parameter `over`, by `size` values each or into `count` shards.
         `fields` are the others of a task: priority, queue, timeout_s, retry, ..."""
-        return self._done(
+        return self._run_call(
             self._client.shard(
                 task_type,
                 parameters,
@@ -388,7 +390,7 @@ class Client(Background):
         """One crawl over many nodes, from one URL or several: as many tasks as `members` take part in it, and each page
         is read once. `parameters` are those of a web_crawl (depth, max_pages, selectors, ...), of the whole; `fields`
         are the others of its tasks."""
-        return self._done(
+        return self._run_call(
             self._client.crawl(
                 urls,
                 parameters,
@@ -402,21 +404,21 @@ class Client(Background):
 
     def crawl_result(self, group_id: str, *, partial: bool = False) -> CrawlResult:
         """What a crawl over many nodes found, as one: the first items and the figures of the whole."""
-        return self._done(self._client.crawl_result(group_id, partial=partial))
+        return self._run_call(self._client.crawl_result(group_id, partial=partial))
 
     def group(self, group_id: str) -> GroupView:
         """With its progress, exact at this moment, and the first of its failures."""
-        return self._done(self._client.group(group_id))
+        return self._run_call(self._client.group(group_id))
 
     def group_why(self, group_id: str) -> Why:
         """What holds up its members that have not ended."""
-        return self._done(self._client.group_why(group_id))
+        return self._run_call(self._client.group_why(group_id))
 
     def groups(
         self, *, project_id: str | None = None, kind: str | None = None, limit: int | None = None
     ) -> Iterator[GroupView]:
         """Newest first, page after page."""
-        return self._each(self._client.groups(project_id=project_id, kind=kind, limit=limit))
+        return self._iterate_stream(self._client.groups(project_id=project_id, kind=kind, limit=limit))
 
     def wait_group(
         self,
@@ -429,32 +431,32 @@ class Client(Background):
         """The group once every member has ended. `on_look` is called with it about every second, while it stands still
         `on_still` with why, and `on_why` every few seconds with what holds its members up. Raises WaitTimeout; the
         group itself goes on."""
-        return self._done(self._client.wait_group(group_id, timeout, on_look, on_still, on_why))
+        return self._run_call(self._client.wait_group(group_id, timeout, on_look, on_still, on_why))
 
     def close_group(self, group_id: str) -> GroupView:
         """Let no other tasks join."""
-        return self._done(self._client.close_group(group_id))
+        return self._run_call(self._client.close_group(group_id))
 
     def cancel_group(self, group_id: str) -> BulkView:
-        """Every member that has not ended; and nobody may join any more."""
-        return self._done(self._client.cancel_group(group_id))
+        """Every member that has not ended; no other task may join any more."""
+        return self._run_call(self._client.cancel_group(group_id))
 
     def retry_group(self, group_id: str, *, status: Status = None) -> BulkView:
         """Only the members that failed or took too long, or that ended as `status` says: failed, timeout, cancelled."""
-        return self._done(self._client.retry_group(group_id, status=status))
+        return self._run_call(self._client.retry_group(group_id, status=status))
 
     def remove_group(self, group_id: str) -> None:
         """Forget a finished group, with its tasks and everything they left."""
-        return self._done(self._client.remove_group(group_id))
+        return self._run_call(self._client.remove_group(group_id))
 
     def group_items(self, group_id: str, *, partial: bool = False) -> Iterator[Any]:
         """The items of all members as one list, in the order of the members. Refused (409) while members are missing,
         unless `partial`."""
-        return self._each(self._client.group_items(group_id, partial=partial))
+        return self._iterate_stream(self._client.group_items(group_id, partial=partial))
 
     def group_outcomes(self, group_id: str) -> Iterator[GroupOutcome]:
         """What became of each member, with the results of those that completed, in order."""
-        return self._each(self._client.group_outcomes(group_id))
+        return self._iterate_stream(self._client.group_outcomes(group_id))
 
     def submit_flow(
         self,
@@ -466,34 +468,34 @@ class Client(Background):
     ) -> FlowDetail:
         """A whole graph, or nothing of it: `{"list": {"task": {...}}, "each": {"task": {...}, "after": ["list"],
         "for_each": "steps.list.result.urls"}}`."""
-        return self._done(
+        return self._run_call(
             self._client.submit_flow(steps, name=name, project_id=project_id, idempotency_key=idempotency_key)
         )
 
     def flow(self, flow_id: str) -> FlowDetail:
-        return self._done(self._client.flow(flow_id))
+        return self._run_call(self._client.flow(flow_id))
 
     def flows(self, *, project_id: str | None = None, limit: int | None = None) -> Iterator[FlowView]:
         """Newest first, page after page."""
-        return self._each(self._client.flows(project_id=project_id, limit=limit))
+        return self._iterate_stream(self._client.flows(project_id=project_id, limit=limit))
 
     def wait_flow(
         self, flow_id: str, timeout_s: float | None = None, on_look: Callable[[FlowDetail], None] | None = None
     ) -> FlowDetail:
         """The flow once nothing of it runs. Raises WaitTimeout."""
-        return self._done(self._client.wait_flow(flow_id, timeout_s, on_look))
+        return self._run_call(self._client.wait_flow(flow_id, timeout_s, on_look))
 
     def cancel_flow(self, flow_id: str) -> FlowChangedView:
         """Every task of it that has not ended."""
-        return self._done(self._client.cancel_flow(flow_id))
+        return self._run_call(self._client.cancel_flow(flow_id))
 
     def resume_flow(self, flow_id: str) -> FlowChangedView:
         """Run again what ended badly, and what could not run because of it; what completed stays."""
-        return self._done(self._client.resume_flow(flow_id))
+        return self._run_call(self._client.resume_flow(flow_id))
 
     def drop_flow(self, flow_id: str) -> None:
         """Forget a flow that has ended, with its tasks and their history."""
-        return self._done(self._client.drop_flow(flow_id))
+        return self._run_call(self._client.drop_flow(flow_id))
 
     def create_schedule(
         self,
@@ -509,7 +511,7 @@ class Client(Background):
         """Submit the task, `{"task_type": ..., "parameters": ...}` as in a batch, `at` a time, `every_s` seconds, or by
         `cron` in a `time_zone`: one of the three. `fields` are the others of a schedule: name, starts_at, ends_at,
         jitter_s, catch_up, overlap, is_paused."""
-        return self._done(
+        return self._run_call(
             self._client.create_schedule(
                 task, at=at, every_s=every_s, cron=cron, time_zone=time_zone, idempotency_key=idempotency_key, **fields
             )
@@ -524,172 +526,172 @@ class Client(Background):
         limit: int | None = None,
     ) -> Iterator[ScheduleView]:
         """Newest first, page after page."""
-        return self._each(
+        return self._iterate_stream(
             self._client.schedules(project_id=project_id, task_type=task_type, is_paused=is_paused, limit=limit)
         )
 
     def schedule(self, schedule_id: str) -> ScheduleView:
         """With its next runs, and what became of its last ones."""
-        return self._done(self._client.schedule(schedule_id))
+        return self._run_call(self._client.schedule(schedule_id))
 
     def change_schedule(self, schedule_id: str, **fields: Any) -> ScheduleView:
         """Only what is named: `cron`, `time_zone`, `overlap`, `task` (the whole template), ..."""
-        return self._done(self._client.change_schedule(schedule_id, **fields))
+        return self._run_call(self._client.change_schedule(schedule_id, **fields))
 
     def pause_schedule(self, schedule_id: str) -> ScheduleView:
-        return self._done(self._client.pause_schedule(schedule_id))
+        return self._run_call(self._client.pause_schedule(schedule_id))
 
     def resume_schedule(self, schedule_id: str) -> ScheduleView:
         """From now on: what passed by meanwhile is not caught up."""
-        return self._done(self._client.resume_schedule(schedule_id))
+        return self._run_call(self._client.resume_schedule(schedule_id))
 
     def run_schedule(
         self, schedule_id: str, *, force: bool = False, idempotency_key: str | None = None
     ) -> AcceptedView:
         """A task now, outside of its ticks; with `force` also while another one of it goes on."""
-        return self._done(self._client.run_schedule(schedule_id, force=force, idempotency_key=idempotency_key))
+        return self._run_call(self._client.run_schedule(schedule_id, force=force, idempotency_key=idempotency_key))
 
     def remove_schedule(self, schedule_id: str) -> None:
         """Tasks that it made stay."""
-        return self._done(self._client.remove_schedule(schedule_id))
+        return self._run_call(self._client.remove_schedule(schedule_id))
 
     def nodes(self, *, cluster: str | None = None, status: str | None = None) -> Sequence[NodeView]:
-        return self._done(self._client.nodes(cluster=cluster, status=status))
+        return self._run_call(self._client.nodes(cluster=cluster, status=status))
 
     def node(self, node_id: str) -> NodeView:
         """By its id or device id."""
-        return self._done(self._client.node(node_id))
+        return self._run_call(self._client.node(node_id))
 
     def node_history(
         self, node_id: str, *, since: str | None = None, until: str | None = None, limit: int | None = None
     ) -> HeartbeatHistory:
         """What it measured: one sample a minute, the newest so many, oldest first."""
-        return self._done(self._client.node_history(node_id, since=since, until=until, limit=limit))
+        return self._run_call(self._client.node_history(node_id, since=since, until=until, limit=limit))
 
     def drain(self, node_id: str, *, within_s: float = 300.0) -> NodeView:
         """No new work; what still runs after `within_s` is handed back."""
-        return self._done(self._client.drain(node_id, within_s=within_s))
+        return self._run_call(self._client.drain(node_id, within_s=within_s))
 
     def ready(self, node_id: str) -> NodeView:
         """It takes work again, and its health is judged anew."""
-        return self._done(self._client.ready(node_id))
+        return self._run_call(self._client.ready(node_id))
 
     def set_slots(self, node_id: str, slots: int | Literal["auto"] | None) -> NodeView:
         """How much it runs at once; `auto`: as its load allows; None: as its cluster says, or else the node itself."""
-        return self._done(self._client.set_slots(node_id, slots))
+        return self._run_call(self._client.set_slots(node_id, slots))
 
     def remove_node(self, node_id: str) -> None:
         """Its secret is revoked; its history stays."""
-        return self._done(self._client.remove_node(node_id))
+        return self._run_call(self._client.remove_node(node_id))
 
     def clusters(self) -> Sequence[ClusterView]:
-        return self._done(self._client.clusters())
+        return self._run_call(self._client.clusters())
 
     def cluster(self, name: str = "default") -> ClusterView:
-        return self._done(self._client.cluster(name))
+        return self._run_call(self._client.cluster(name))
 
     def put_cluster(self, name: str, **fields: Any) -> ClusterView:
         """Make it, or change its status, description or project."""
-        return self._done(self._client.put_cluster(name, **fields))
+        return self._run_call(self._client.put_cluster(name, **fields))
 
     def remove_cluster(self, name: str) -> None:
         """Remove it with its configuration; refused while a node is in it or an open task names it."""
-        return self._done(self._client.remove_cluster(name))
+        return self._run_call(self._client.remove_cluster(name))
 
     def usage(self, name: str = "default") -> UsageView:
-        return self._done(self._client.usage(name))
+        return self._run_call(self._client.usage(name))
 
     def config(self, cluster: str = "default") -> FullConfigView:
-        return self._done(self._client.config(cluster))
+        return self._run_call(self._client.config(cluster))
 
     def put_config(
         self, values: Fields, cluster: str = "default", *, expected_version: int | None = None
     ) -> FullConfigView:
-        """All values the cluster has of its own; with `expected_version` refused when somebody was quicker."""
-        return self._done(self._client.put_config(values, cluster, expected_version=expected_version))
+        """All values the cluster has of its own; with `expected_version` refused when another change was quicker."""
+        return self._run_call(self._client.put_config(values, cluster, expected_version=expected_version))
 
     def config_history(self, cluster: str = "default") -> Sequence[ConfigView]:
-        return self._done(self._client.config_history(cluster))
+        return self._run_call(self._client.config_history(cluster))
 
     def dead_letters(
         self, *, cause: str | None = None, project_id: str | None = None, limit: int | None = None
     ) -> Iterator[DeadLetterView]:
         """Newest first, page after page."""
-        return self._each(self._client.dead_letters(cause=cause, project_id=project_id, limit=limit))
+        return self._iterate_stream(self._client.dead_letters(cause=cause, project_id=project_id, limit=limit))
 
     def dead_letter_groups(self, *, project_id: str | None = None) -> Sequence[CauseView]:
         """By cause, the most frequent first."""
-        return self._done(self._client.dead_letter_groups(project_id=project_id))
+        return self._run_call(self._client.dead_letter_groups(project_id=project_id))
 
     def dead_letter(self, task_id: str) -> DeadLetterDetail:
-        return self._done(self._client.dead_letter(task_id))
+        return self._run_call(self._client.dead_letter(task_id))
 
     def replay(self, task_id: str) -> ChangedView:
         """The next round of its task."""
-        return self._done(self._client.replay(task_id))
+        return self._run_call(self._client.replay(task_id))
 
     def replay_many(self, *, ids: Sequence[str] | None = None, cause: str | None = None) -> BulkView:
-        return self._done(self._client.replay_many(ids=ids, cause=cause))
+        return self._run_call(self._client.replay_many(ids=ids, cause=cause))
 
     def drop_many(self, *, ids: Sequence[str] | None = None, cause: str | None = None) -> BulkView:
         """Forget them, with their tasks and their history."""
-        return self._done(self._client.drop_many(ids=ids, cause=cause))
+        return self._run_call(self._client.drop_many(ids=ids, cause=cause))
 
     def drop_dead_letter(self, task_id: str) -> None:
         """Forget it, with its task and its history."""
-        return self._done(self._client.drop_dead_letter(task_id))
+        return self._run_call(self._client.drop_dead_letter(task_id))
 
     def queues(self) -> Sequence[QueueView]:
-        return self._done(self._client.queues())
+        return self._run_call(self._client.queues())
 
     def pause(self, queue: str) -> QueueState:
         """Its tasks are kept and not placed; what runs goes on."""
-        return self._done(self._client.pause(queue))
+        return self._run_call(self._client.pause(queue))
 
     def resume(self, queue: str) -> QueueState:
-        return self._done(self._client.resume(queue))
+        return self._run_call(self._client.resume(queue))
 
     def pause_many(self, queues: Sequence[str]) -> Sequence[QueueState]:
-        return self._done(self._client.pause_many(queues))
+        return self._run_call(self._client.pause_many(queues))
 
     def resume_many(self, queues: Sequence[str]) -> Sequence[QueueState]:
-        return self._done(self._client.resume_many(queues))
+        return self._run_call(self._client.resume_many(queues))
 
     def set_order(self, queue: str, order: Literal["fifo", "lifo"]) -> QueueOrder:
         """Which of its tasks are placed first: those that came first, or those that came last."""
-        return self._done(self._client.set_order(queue, order))
+        return self._run_call(self._client.set_order(queue, order))
 
     def projects(self) -> Sequence[ProjectView]:
-        """Those that somebody described, and those that have open tasks; by name."""
-        return self._done(self._client.projects())
+        """Those that are described, and those that have open tasks; by name."""
+        return self._run_call(self._client.projects())
 
     def project(self, name: str) -> ProjectView:
-        return self._done(self._client.project(name))
+        return self._run_call(self._client.project(name))
 
     def put_project(self, name: str, **fields: Any) -> ProjectView:
         """Set its weight, max_waiting, max_running, cpu, memory_mb, pages_per_day, bytes_per_day or on_full; None takes
         a limit away."""
-        return self._done(self._client.put_project(name, **fields))
+        return self._run_call(self._client.put_project(name, **fields))
 
     def reset_project(self, name: str) -> None:
         """It has the defaults again; its tasks stay."""
-        return self._done(self._client.reset_project(name))
+        return self._run_call(self._client.reset_project(name))
 
     def create_token(
         self, role: Role, *, name: str | None = None, uses: int | None = None, expires_in: str | None = None
     ) -> IssuedTokenView:
         """Its secret is in this answer and nowhere else. `expires_in`: 90s, 15m, 24h, 7d, 2w."""
-        return self._done(self._client.create_token(role, name=name, uses=uses, expires_in=expires_in))
+        return self._run_call(self._client.create_token(role, name=name, uses=uses, expires_in=expires_in))
 
     def tokens(self) -> Sequence[TokenView]:
-        return self._done(self._client.tokens())
+        return self._run_call(self._client.tokens())
 
     def rotate_token(self, token_id: int) -> IssuedTokenView:
         """The same token under another secret; the old one is over."""
-        return self._done(self._client.rotate_token(token_id))
+        return self._run_call(self._client.rotate_token(token_id))
 
     def revoke_token(self, token_id: int) -> None:
-        return self._done(self._client.revoke_token(token_id))
+        return self._run_call(self._client.revoke_token(token_id))
 
     def hosts(
         self,
@@ -700,11 +702,11 @@ class Client(Background):
         limit: int | None = None,
     ) -> Iterator[HostView]:
         """By name, page after page: those whose name contains `q`, are in back-off, have a budget of their own."""
-        return self._each(self._client.hosts(q=q, backing_off=backing_off, is_set=is_set, limit=limit))
+        return self._iterate_stream(self._client.hosts(q=q, backing_off=backing_off, is_set=is_set, limit=limit))
 
     def host(self, name: str) -> HostDetail:
         """With who holds parts of its budget, who waits, and what was counted of it."""
-        return self._done(self._client.host(name))
+        return self._run_call(self._client.host(name))
 
     def host_history(
         self,
@@ -716,21 +718,21 @@ class Client(Background):
         limit: int | None = None,
     ) -> HostHistory:
         """What was counted of it by `minute` or `hour`, the newest so many points; `*` is all hosts together."""
-        return self._done(self._client.host_history(name, span=span, since=since, until=until, limit=limit))
+        return self._run_call(self._client.host_history(name, span=span, since=since, until=until, limit=limit))
 
     def put_host(
         self, name: str, *, rate: float | None = None, concurrency: int | None = None, delay_s: float | None = None
     ) -> HostDetail:
         """Its budget over all nodes; what is left out has its default."""
-        return self._done(self._client.put_host(name, rate=rate, concurrency=concurrency, delay_s=delay_s))
+        return self._run_call(self._client.put_host(name, rate=rate, concurrency=concurrency, delay_s=delay_s))
 
     def reset_host(self, name: str) -> HostDetail:
         """Back to the defaults."""
-        return self._done(self._client.reset_host(name))
+        return self._run_call(self._client.reset_host(name))
 
     def forgive_host(self, name: str) -> ForgivenView:
         """End its back-off now."""
-        return self._done(self._client.forgive_host(name))
+        return self._run_call(self._client.forgive_host(name))
 
     def events(
         self,
@@ -743,7 +745,9 @@ class Client(Background):
     ) -> Iterator[EventView]:
         """From now on, or after a number. `kinds` may be beginnings: `task.` is everything about tasks. A broken stream
         is resumed where it broke; after `give_up_s` without any master it ends in Unreachable (None: never)."""
-        return self._each(self._client.events(kinds=kinds, task=task, node=node, after=after, give_up_s=give_up_s))
+        return self._iterate_stream(
+            self._client.events(kinds=kinds, task=task, node=node, after=after, give_up_s=give_up_s)
+        )
 
     def event_page(
         self,
@@ -756,11 +760,11 @@ class Client(Background):
     ) -> EventPage:
         """A page of the log, oldest first. With a filter it may be short, or empty, before the end of the log: that is
         where `next_after` is `last`."""
-        return self._done(self._client.event_page(after=after, limit=limit, kinds=kinds, task=task, node=node))
+        return self._run_call(self._client.event_page(after=after, limit=limit, kinds=kinds, task=task, node=node))
 
     def audit(self, *, limit: int = 100) -> Sequence[AuditView]:
         """Who changed what, newest first."""
-        return self._done(self._client.audit(limit=limit))
+        return self._run_call(self._client.audit(limit=limit))
 
     def products(
         self,
@@ -774,7 +778,7 @@ class Client(Background):
     ) -> Iterator[ProductView]:
         """Page after page. `product_id` is the shop's own, `changed_since` an instant as text; `gone` shows only those
         that are gone, or only the others."""
-        return self._each(
+        return self._iterate_stream(
             self._client.products(
                 project_id=project_id,
                 shop=shop,
@@ -787,7 +791,7 @@ class Client(Background):
 
     def product(self, id: str) -> ProductDetail:
         """With its last changes."""
-        return self._done(self._client.product(id))
+        return self._run_call(self._client.product(id))
 
     def export_products(
         self,
@@ -802,7 +806,7 @@ class Client(Background):
         guard: bool = False,
     ) -> Iterator[bytes]:
         """All of them as a file, as it comes."""
-        return self._each(
+        return self._iterate_stream(
             self._client.export_products(
                 format=format,
                 project_id=project_id,
@@ -817,12 +821,12 @@ class Client(Background):
 
     def cookie_jars(self, project_id: str | None = None) -> Sequence[CookieJarView]:
         """By project and name; what is in them is not shown."""
-        return self._done(self._client.cookie_jars(project_id))
+        return self._run_call(self._client.cookie_jars(project_id))
 
     def remove_cookie_jar(self, name: str, project_id: str | None = None) -> None:
         """Forget the cookies in it: the next crawl that names it begins without any."""
-        return self._done(self._client.remove_cookie_jar(name, project_id))
+        return self._run_call(self._client.remove_cookie_jar(name, project_id))
 
     def proxies(self, *, pool: str | None = None, is_up: bool | None = None) -> Sequence[ProxyView]:
         """Those that crawls have used, as each node last reported; `is_up` chooses those in use or those left out."""
-        return self._done(self._client.proxies(pool=pool, is_up=is_up))
+        return self._run_call(self._client.proxies(pool=pool, is_up=is_up))

@@ -13,7 +13,7 @@ class Calls:
         self._transport = transport
 
 
-def part(text: object) -> str:
+def quote_segment(text: object) -> str:
     """Quote a name for use in a path, whatever characters it has."""
     try:
         return quote(str(text), safe="")

@@ -13,7 +13,7 @@ from crawlfleet.client._generated.models import (
     DeadLetterPageView,
     DeadLetterView,
 )
-from crawlfleet.client.nouns.base import Calls, part
+from crawlfleet.client.nouns.base import Calls, quote_segment
 
 _PAGE = 500
 
@@ -39,11 +39,11 @@ class DeadLetterCalls(Calls):
         return (await self._transport.get(CausesView, "/dead-letters:groups", {"project_id": project_id})).groups
 
     async def dead_letter(self, task_id: str) -> DeadLetterDetail:
-        return await self._transport.get(DeadLetterDetail, f"/dead-letters/{part(task_id)}")
+        return await self._transport.get(DeadLetterDetail, f"/dead-letters/{quote_segment(task_id)}")
 
     async def replay(self, task_id: str) -> ChangedView:
         """The next round of its task."""
-        return await self._transport.change(ChangedView, "POST", f"/dead-letters/{part(task_id)}:replay")
+        return await self._transport.change(ChangedView, "POST", f"/dead-letters/{quote_segment(task_id)}:replay")
 
     async def replay_many(self, *, ids: Sequence[str] | None = None, cause: str | None = None) -> BulkView:
         body = {"ids": ids} if ids is not None else {"cause": cause}
@@ -56,4 +56,4 @@ class DeadLetterCalls(Calls):
 
     async def drop_dead_letter(self, task_id: str) -> None:
         """Forget it, with its task and its history."""
-        return await self._transport.change(type(None), "DELETE", f"/dead-letters/{part(task_id)}")
+        return await self._transport.change(type(None), "DELETE", f"/dead-letters/{quote_segment(task_id)}")

@@ -11,7 +11,7 @@ from crawlfleet.client._generated.models import EventView
 from crawlfleet.client.errors import ApiError, Unreachable
 from crawlfleet.client.transport.http import Params, Transport
 from crawlfleet.client.transport.retry import may_repeat
-from crawlfleet.client.transport.stream_parsers import EventParser, lines_of
+from crawlfleet.client.transport.stream_parsers import EventParser, read_lines
 
 _AGAIN_S = (0.2, 5.0)
 
@@ -25,8 +25,10 @@ async def follow_events(
     pause, silent_since, is_heard = _AGAIN_S[0], loop.time(), False
     while True:
         try:
-            async with transport.stream("/events", params=params, headers=_headers(parser.last_id)) as stream:
-                async for line in lines_of(stream):
+            async with transport.open_stream(
+                "/events", params=params, headers=_stream_headers(parser.last_id)
+            ) as stream:
+                async for line in read_lines(stream):
                     pause, silent_since, is_heard = _AGAIN_S[0], loop.time(), True
                     if (event := parser.feed(line.decode("utf-8", "replace"))) is not None:
                         yield msgspec.json.decode(event.data, type=EventView)
@@ -41,5 +43,5 @@ async def follow_events(
         pause = min(pause * 2, _AGAIN_S[1])
 
 
-def _headers(last_id: str | None) -> Mapping[str, str]:
+def _stream_headers(last_id: str | None) -> Mapping[str, str]:
     return {"Accept": "text/event-stream", **({"Last-Event-ID": last_id} if last_id else {})}

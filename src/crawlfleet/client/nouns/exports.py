@@ -15,7 +15,7 @@ import msgspec
 
 from crawlfleet.client._generated.models import QualityView
 from crawlfleet.client.errors import ApiError, Unreachable
-from crawlfleet.client.nouns.base import Calls, part
+from crawlfleet.client.nouns.base import Calls, quote_segment
 from crawlfleet.client.transport.http import Params
 from crawlfleet.client.transport.retry import may_repeat
 from crawlfleet.client.types import ExportFormat, ExportKind, OnBytes, SavedExport
@@ -40,7 +40,7 @@ class ExportCalls(Calls):
         """The items of a task as a file, as it comes. `bom` and `guard` are for CSV: the mark that Excel knows UTF-8
         by, and an apostrophe before texts that a spreadsheet would run. `kind`: without the notes that crawls keep of
         pages, only those (`pages`), or both (`all`)."""
-        return self._pieces(_task(task_id), _asked(format, bom, guard, kind))
+        return self._stream_pieces(_task_path(task_id), _export_params(format, bom, guard, kind))
 
     def export_group(
         self,
@@ -54,7 +54,9 @@ class ExportCalls(Calls):
     ) -> AsyncIterator[bytes]:
         """The items of all members as a file, as it comes. Refused (409) while members are missing, unless
         `partial`."""
-        return self._pieces(_group(group_id), {**_asked(format, bom, guard, kind), "partial": partial})
+        return self._stream_pieces(
+            _group_path(group_id), {**_export_params(format, bom, guard, kind), "partial": partial}
+        )
 
     async def save_export(
         self,
@@ -69,7 +71,7 @@ class ExportCalls(Calls):
     ) -> SavedExport:
         """`export` into a file, which has its name only once all of it is there. A broken connection is begun again
         from the first byte. `on_bytes` is called with how many have come."""
-        return await self._save(_task(task_id), _asked(format, bom, guard, kind), path, on_bytes)
+        return await self._save_stream(_task_path(task_id), _export_params(format, bom, guard, kind), path, on_bytes)
 
     async def save_group_export(
         self,
@@ -84,32 +86,34 @@ class ExportCalls(Calls):
         on_bytes: OnBytes | None = None,
     ) -> SavedExport:
         """`export_group` into a file, as `save_export` does."""
-        params = {**_asked(format, bom, guard, kind), "partial": partial}
-        return await self._save(_group(group_id), params, path, on_bytes)
+        params = {**_export_params(format, bom, guard, kind), "partial": partial}
+        return await self._save_stream(_group_path(group_id), params, path, on_bytes)
 
     async def quality(self, task_id: str, *, kind: ExportKind = "items") -> QualityView:
         """Which fields of a task's items are filled and with what, items per page, and duplicates."""
-        return await self._quality(f"/tasks/{part(task_id)}/results:quality", {**_kind(kind)})
+        return await self._load_quality(f"/tasks/{quote_segment(task_id)}/results:quality", {**_kind_param(kind)})
 
     async def group_quality(self, group_id: str, *, partial: bool = False, kind: ExportKind = "items") -> QualityView:
         """The same over the items of all members."""
-        return await self._quality(f"/groups/{part(group_id)}/results:quality", {"partial": partial, **_kind(kind)})
+        return await self._load_quality(
+            f"/groups/{quote_segment(group_id)}/results:quality", {"partial": partial, **_kind_param(kind)}
+        )
 
-    async def _quality(self, address: str, params: Params) -> QualityView:
-        async with self._transport.answer(address, params=params, read_s=_PATIENCE_S) as answer:
+    async def _load_quality(self, address: str, params: Params) -> QualityView:
+        async with self._transport.open_response(address, params=params, read_s=_PATIENCE_S) as answer:
             return msgspec.json.decode(await answer.read(), type=QualityView)
 
-    async def _pieces(self, address: str, params: Params) -> AsyncIterator[bytes]:
-        async with self._transport.answer(address, params=params, read_s=_PATIENCE_S) as answer:
+    async def _stream_pieces(self, address: str, params: Params) -> AsyncIterator[bytes]:
+        async with self._transport.open_response(address, params=params, read_s=_PATIENCE_S) as answer:
             while data := await answer.content.read(_READ_BYTES):
                 yield data
 
-    async def _save(self, address: str, params: Params, path: Path, on_bytes: OnBytes | None) -> SavedExport:
-        waits = self._transport.pauses()
+    async def _save_stream(self, address: str, params: Params, path: Path, on_bytes: OnBytes | None) -> SavedExport:
+        waits = self._transport.retry_pauses()
         with _PartFile(path) as file:
             while True:
                 try:
-                    async with self._transport.answer(address, params=params, read_s=_PATIENCE_S) as answer:
+                    async with self._transport.open_response(address, params=params, read_s=_PATIENCE_S) as answer:
                         is_complete = answer.headers.get(_COMPLETE) != "false"
                         while data := await answer.content.read(_READ_BYTES):
                             await asyncio.to_thread(file.write, data)
@@ -122,7 +126,7 @@ class ExportCalls(Calls):
                     await asyncio.sleep(pause)
                     file.restart()
                     continue
-                await asyncio.to_thread(file.keep)
+                await asyncio.to_thread(file.move_into_place)
                 return SavedExport(path, file.size, is_complete)
 
 
@@ -156,24 +160,24 @@ class _PartFile:
         self._file.truncate()
         self.size = 0
 
-    def keep(self) -> None:
+    def move_into_place(self) -> None:
         self._file.close()
         self._part.replace(self._path)
 
 
-def _task(task_id: str) -> str:
-    return f"/tasks/{part(task_id)}/results:export"
+def _task_path(task_id: str) -> str:
+    return f"/tasks/{quote_segment(task_id)}/results:export"
 
 
-def _group(group_id: str) -> str:
-    return f"/groups/{part(group_id)}/results:export"
+def _group_path(group_id: str) -> str:
+    return f"/groups/{quote_segment(group_id)}/results:export"
 
 
-def _asked(format: ExportFormat, bom: bool, guard: bool, kind: ExportKind) -> dict[str, str | bool]:
-    return {"format": format, "bom": bom, "guard": guard, **_kind(kind)}
+def _export_params(format: ExportFormat, bom: bool, guard: bool, kind: ExportKind) -> dict[str, str | bool]:
+    return {"format": format, "bom": bom, "guard": guard, **_kind_param(kind)}
 
 
-def _kind(kind: ExportKind) -> dict[str, str]:
+def _kind_param(kind: ExportKind) -> dict[str, str]:
     """Return the query parameter of an export kind. The default is not sent: a master of an older version knows no
     other kind."""
     return {} if kind == "items" else {"kind": kind}

@@ -8,7 +8,7 @@ from typing import Any
 
 from crawlfleet.client._generated.models import FlowChangedView, FlowDetail, FlowPageView, FlowView
 from crawlfleet.client.errors import WaitTimeout
-from crawlfleet.client.nouns.base import Calls, part
+from crawlfleet.client.nouns.base import Calls, quote_segment
 from crawlfleet.client.types import Fields
 
 _PAGE = 500
@@ -27,11 +27,11 @@ class FlowCalls(Calls):
         """A whole graph, or nothing of it: `{"list": {"task": {...}}, "each": {"task": {...}, "after": ["list"],
         "for_each": "steps.list.result.urls"}}`."""
         body: dict[str, Any] = {"name": name, "project_id": project_id, "steps": steps}
-        said = {field: value for field, value in body.items() if value is not None}
-        return await self._transport.create(FlowDetail, "/flows", said, key=idempotency_key)
+        given = {field: value for field, value in body.items() if value is not None}
+        return await self._transport.create(FlowDetail, "/flows", given, key=idempotency_key)
 
     async def flow(self, flow_id: str) -> FlowDetail:
-        return await self._transport.get(FlowDetail, f"/flows/{part(flow_id)}")
+        return await self._transport.get(FlowDetail, f"/flows/{quote_segment(flow_id)}")
 
     async def flows(self, *, project_id: str | None = None, limit: int | None = None) -> AsyncIterator[FlowView]:
         """Newest first, page after page."""
@@ -54,11 +54,11 @@ class FlowCalls(Calls):
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
-                    found = await self.flow(flow_id)
+                    flow = await self.flow(flow_id)
                     if on_look is not None:
-                        on_look(found)
-                    if found.status != "running":
-                        return found
+                        on_look(flow)
+                    if flow.status != "running":
+                        return flow
                     await asyncio.sleep(pause)
                     pause = min(pause * 1.5, _LOOK_S[1])
         except TimeoutError:
@@ -67,13 +67,13 @@ class FlowCalls(Calls):
     async def cancel_flow(self, flow_id: str) -> FlowChangedView:
         """Every task of it that has not ended."""
         return await self._transport.change(
-            FlowChangedView, "POST", f"/flows/{part(flow_id)}:cancel", is_repeatable=True
+            FlowChangedView, "POST", f"/flows/{quote_segment(flow_id)}:cancel", is_repeatable=True
         )
 
     async def resume_flow(self, flow_id: str) -> FlowChangedView:
         """Run again what ended badly, and what could not run because of it; what completed stays."""
-        return await self._transport.change(FlowChangedView, "POST", f"/flows/{part(flow_id)}:resume")
+        return await self._transport.change(FlowChangedView, "POST", f"/flows/{quote_segment(flow_id)}:resume")
 
     async def drop_flow(self, flow_id: str) -> None:
         """Forget a flow that has ended, with its tasks and their history."""
-        return await self._transport.change(type(None), "DELETE", f"/flows/{part(flow_id)}")
+        return await self._transport.change(type(None), "DELETE", f"/flows/{quote_segment(flow_id)}")

@@ -20,7 +20,7 @@ from crawlfleet.client._generated.models import (
     RemovedView,
 )
 from crawlfleet.client.errors import WaitTimeout
-from crawlfleet.client.nouns.base import Calls, part
+from crawlfleet.client.nouns.base import Calls, quote_segment
 from crawlfleet.client.transport.http import Params
 from crawlfleet.client.types import Fields, OnGroup, OnWhy, Status, Why
 
@@ -98,16 +98,16 @@ class GroupCalls(Calls):
 
     async def crawl_result(self, group_id: str, *, partial: bool = False) -> CrawlResult:
         """What a crawl over many nodes found, as one: the first items and the figures of the whole."""
-        return await self._transport.get(CrawlResult, f"/groups/{part(group_id)}/result", {"partial": partial})
+        return await self._transport.get(CrawlResult, f"/groups/{quote_segment(group_id)}/result", {"partial": partial})
 
     async def group(self, group_id: str) -> GroupView:
         """With its progress, exact at this moment, and the first of its failures."""
-        return await self._transport.get(GroupView, f"/groups/{part(group_id)}")
+        return await self._transport.get(GroupView, f"/groups/{quote_segment(group_id)}")
 
     async def group_why(self, group_id: str) -> Why:
         """What holds up its members that have not ended."""
-        said = await self._transport.get(dict[str, Any], f"/groups/{part(group_id)}/why")
-        return Why(str(said.pop("sentence")), said)
+        reason = await self._transport.get(dict[str, Any], f"/groups/{quote_segment(group_id)}/why")
+        return Why(str(reason.pop("sentence")), reason)
 
     async def groups(
         self, *, project_id: str | None = None, kind: str | None = None, limit: int | None = None
@@ -145,7 +145,7 @@ class GroupCalls(Calls):
                 on_look(group)
             if group.is_finished:
                 return group
-            if (now_seen := _figures(group)) != seen:
+            if (now_seen := _progress_figures(group)) != seen:
                 seen, since = now_seen, loop.time()
             elif on_still is not None and loop.time() - since >= _STILL_S:
                 on_still(await self.group_why(group_id))
@@ -161,20 +161,24 @@ class GroupCalls(Calls):
 
     async def close_group(self, group_id: str) -> GroupView:
         """Let no other tasks join."""
-        return await self._transport.change(GroupView, "POST", f"/groups/{part(group_id)}:close", is_repeatable=True)
+        return await self._transport.change(
+            GroupView, "POST", f"/groups/{quote_segment(group_id)}:close", is_repeatable=True
+        )
 
     async def cancel_group(self, group_id: str) -> BulkView:
-        """Every member that has not ended; and nobody may join any more."""
-        return await self._all_of(f"/groups/{part(group_id)}:cancel", {}, is_repeatable=True)
+        """Every member that has not ended; no other task may join any more."""
+        return await self._change_all(f"/groups/{quote_segment(group_id)}:cancel", {}, is_repeatable=True)
 
     async def retry_group(self, group_id: str, *, status: Status = None) -> BulkView:
         """Only the members that failed or took too long, or that ended as `status` says: failed, timeout, cancelled."""
-        return await self._all_of(f"/groups/{part(group_id)}:retry", {"status": status}, is_repeatable=False)
+        return await self._change_all(
+            f"/groups/{quote_segment(group_id)}:retry", {"status": status}, is_repeatable=False
+        )
 
     async def remove_group(self, group_id: str) -> None:
         """Forget a finished group, with its tasks and everything they left."""
         while True:
-            answer = await self._transport.change(RemovedView, "DELETE", f"/groups/{part(group_id)}")
+            answer = await self._transport.change(RemovedView, "DELETE", f"/groups/{quote_segment(group_id)}")
             if answer.is_gone:
                 return
 
@@ -184,7 +188,7 @@ class GroupCalls(Calls):
         cursor: str | None = None
         while True:
             params: Params = {"limit": _PAGE, "cursor": cursor, "partial": partial}
-            page = await self._transport.get(GroupResultPage, f"/groups/{part(group_id)}/results", params)
+            page = await self._transport.get(GroupResultPage, f"/groups/{quote_segment(group_id)}/results", params)
             for item in page.items:
                 yield item
             cursor = page.next_cursor
@@ -196,14 +200,14 @@ class GroupCalls(Calls):
         cursor: str | None = None
         while True:
             params: Params = {"limit": _PAGE, "cursor": cursor}
-            page = await self._transport.get(GroupOutcomePage, f"/groups/{part(group_id)}/outcomes", params)
+            page = await self._transport.get(GroupOutcomePage, f"/groups/{quote_segment(group_id)}/outcomes", params)
             for outcome in page.outcomes:
                 yield outcome
             cursor = page.next_cursor
             if cursor is None:
                 return
 
-    async def _all_of(self, path: str, params: Params, *, is_repeatable: bool) -> BulkView:
+    async def _change_all(self, path: str, params: Params, *, is_repeatable: bool) -> BulkView:
         """Repeat a call with its cursor until all members are done: one call changes a limited number of them."""
         answers: list[BulkView] = []
         cursor: str | None = None
@@ -215,23 +219,23 @@ class GroupCalls(Calls):
             )
             cursor = answers[-1].next_cursor
             if cursor is None:
-                return _together(answers)
+                return _merge_answers(answers)
 
 
-def _together(answers: list[BulkView]) -> BulkView:
+def _merge_answers(answers: list[BulkView]) -> BulkView:
     by_status: Counter[str] = Counter()
     for answer in answers:
         by_status.update(answer.by_status)
     return msgspec.structs.replace(
         answers[0],
-        changed=sum(one.changed for one in answers),
-        refused=sum(one.refused for one in answers),
+        changed=sum(answer.changed for answer in answers),
+        refused=sum(answer.refused for answer in answers),
         by_status=dict(by_status),
         next_cursor=None,
     )
 
 
-def _figures(group: GroupView) -> object:
+def _progress_figures(group: GroupView) -> object:
     """Return the figures that change when a group makes progress; rates change by themselves."""
     if (crawl := group.crawl) is not None:
         return crawl.pages, crawl.failed, crawl.skipped, crawl.moved, crawl.found

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from math import isfinite
 
 from crawlfleet.client._generated.models import ForgivenView, HostDetail, HostHistory, HostPage, HostView
-from crawlfleet.client.nouns.base import Calls, part
+from crawlfleet.client.nouns.base import Calls, quote_segment
 from crawlfleet.errors import InvalidInput
 
 _PAGE = 500
@@ -23,7 +23,7 @@ class HostCalls(Calls):
     ) -> AsyncIterator[HostView]:
         """By name, page after page: those whose name contains `q`, are in back-off, have a budget of their own."""
         left, cursor = limit, None
-        flags = {"backing_off": _flag(backing_off), "set": _flag(is_set)}
+        flags = {"backing_off": _flag_text(backing_off), "set": _flag_text(is_set)}
         while left is None or left > 0:
             size = _PAGE if left is None else min(_PAGE, left)
             page = await self._transport.get(HostPage, "/hosts", {"q": q, **flags, "limit": size, "cursor": cursor})
@@ -35,7 +35,7 @@ class HostCalls(Calls):
 
     async def host(self, name: str) -> HostDetail:
         """With who holds parts of its budget, who waits, and what was counted of it."""
-        return await self._transport.get(HostDetail, f"/hosts/{part(name)}")
+        return await self._transport.get(HostDetail, f"/hosts/{quote_segment(name)}")
 
     async def host_history(
         self,
@@ -48,7 +48,7 @@ class HostCalls(Calls):
     ) -> HostHistory:
         """What was counted of it by `minute` or `hour`, the newest so many points; `*` is all hosts together."""
         query = {"span": span, "since": since, "until": until, "limit": limit}
-        return await self._transport.get(HostHistory, f"/hosts/{part(name)}/history", query)
+        return await self._transport.get(HostHistory, f"/hosts/{quote_segment(name)}/history", query)
 
     async def put_host(
         self, name: str, *, rate: float | None = None, concurrency: int | None = None, delay_s: float | None = None
@@ -59,16 +59,20 @@ class HostCalls(Calls):
             if value is not None and not isfinite(value):
                 raise InvalidInput(f"{value} is no number of a budget", field=field)
         body = {"rate": rate, "concurrency": concurrency, "delay_s": delay_s}
-        return await self._transport.change(HostDetail, "PUT", f"/hosts/{part(name)}", body, is_repeatable=True)
+        return await self._transport.change(
+            HostDetail, "PUT", f"/hosts/{quote_segment(name)}", body, is_repeatable=True
+        )
 
     async def reset_host(self, name: str) -> HostDetail:
         """Back to the defaults."""
-        return await self._transport.change(HostDetail, "DELETE", f"/hosts/{part(name)}", is_repeatable=True)
+        return await self._transport.change(HostDetail, "DELETE", f"/hosts/{quote_segment(name)}", is_repeatable=True)
 
     async def forgive_host(self, name: str) -> ForgivenView:
         """End its back-off now."""
-        return await self._transport.change(ForgivenView, "POST", f"/hosts/{part(name)}:forgive", is_repeatable=True)
+        return await self._transport.change(
+            ForgivenView, "POST", f"/hosts/{quote_segment(name)}:forgive", is_repeatable=True
+        )
 
 
-def _flag(value: bool | None) -> str | None:
+def _flag_text(value: bool | None) -> str | None:
     return None if value is None else str(value).lower()

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Literal
 
 from crawlfleet.client._generated.models import ProductDetail, ProductPage, ProductView
-from crawlfleet.client.nouns.base import Calls, part
+from crawlfleet.client.nouns.base import Calls, quote_segment
 from crawlfleet.client.transport.http import Params
 
 _PAGE = 500
@@ -28,7 +28,7 @@ class ProductCalls(Calls):
         """Page after page. `product_id` is the shop's own, `changed_since` an instant as text; `gone` shows only those
         that are gone, or only the others."""
         left, cursor = limit, None
-        where = _where(project_id, shop, product_id, changed_since, gone)
+        where = _product_filter(project_id, shop, product_id, changed_since, gone)
         while left is None or left > 0:
             size = _PAGE if left is None else min(_PAGE, left)
             page = await self._transport.get(ProductPage, "/products", {**where, "limit": size, "cursor": cursor})
@@ -40,7 +40,7 @@ class ProductCalls(Calls):
 
     async def product(self, id: str) -> ProductDetail:
         """With its last changes."""
-        return await self._transport.get(ProductDetail, f"/products/{part(id)}")
+        return await self._transport.get(ProductDetail, f"/products/{quote_segment(id)}")
 
     async def export_products(
         self,
@@ -55,14 +55,14 @@ class ProductCalls(Calls):
         guard: bool = False,
     ) -> AsyncIterator[bytes]:
         """All of them as a file, as it comes."""
-        where = _where(project_id, shop, product_id, changed_since, gone)
+        where = _product_filter(project_id, shop, product_id, changed_since, gone)
         params: Params = {**where, "format": format, "bom": str(bom).lower(), "guard": str(guard).lower()}
-        async with self._transport.answer("/products:export", params=params, read_s=_PATIENCE_S) as answer:
+        async with self._transport.open_response("/products:export", params=params, read_s=_PATIENCE_S) as answer:
             while data := await answer.content.read(_READ_BYTES):
                 yield data
 
 
-def _where(
+def _product_filter(
     project_id: str | None, shop: str | None, product_id: str | None, changed_since: str | None, gone: bool | None
 ) -> dict[str, str | None]:
     return {

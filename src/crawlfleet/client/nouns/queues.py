@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from crawlfleet.client._generated.models import QueueOrder, QueueState, QueueStates, QueuesView, QueueView
-from crawlfleet.client.nouns.base import Calls, part
+from crawlfleet.client.nouns.base import Calls, quote_segment
 
 
 class QueueCalls(Calls):
@@ -15,10 +15,14 @@ class QueueCalls(Calls):
 
     async def pause(self, queue: str) -> QueueState:
         """Its tasks are kept and not placed; what runs goes on."""
-        return await self._transport.change(QueueState, "POST", f"/queues/{part(queue)}:pause", is_repeatable=True)
+        return await self._transport.change(
+            QueueState, "POST", f"/queues/{quote_segment(queue)}:pause", is_repeatable=True
+        )
 
     async def resume(self, queue: str) -> QueueState:
-        return await self._transport.change(QueueState, "POST", f"/queues/{part(queue)}:resume", is_repeatable=True)
+        return await self._transport.change(
+            QueueState, "POST", f"/queues/{quote_segment(queue)}:resume", is_repeatable=True
+        )
 
     async def pause_many(self, queues: Sequence[str]) -> Sequence[QueueState]:
         body = {"names": list(queues)}
@@ -31,4 +35,6 @@ class QueueCalls(Calls):
     async def set_order(self, queue: str, order: Literal["fifo", "lifo"]) -> QueueOrder:
         """Which of its tasks are placed first: those that came first, or those that came last."""
         body = {"order": order}
-        return await self._transport.change(QueueOrder, "PUT", f"/queues/{part(queue)}", body, is_repeatable=True)
+        return await self._transport.change(
+            QueueOrder, "PUT", f"/queues/{quote_segment(queue)}", body, is_repeatable=True
+        )

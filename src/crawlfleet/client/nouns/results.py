@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from crawlfleet.client._generated.models import LogPage, ResultPage
-from crawlfleet.client.nouns.base import Calls, part
+from crawlfleet.client.nouns.base import Calls, quote_segment
 from crawlfleet.client.transport.http import Params
 from crawlfleet.client.types import LogLevel, LogLine
 
@@ -31,7 +31,7 @@ class ResultCalls(Calls):
 
     async def result_page(self, task_id: str, *, limit: int = 100, cursor: str | None = None) -> ResultPage:
         return await self._transport.get(
-            ResultPage, f"/tasks/{part(task_id)}/results", {"limit": limit, "cursor": cursor}
+            ResultPage, f"/tasks/{quote_segment(task_id)}/results", {"limit": limit, "cursor": cursor}
         )
 
     async def log(
@@ -46,44 +46,44 @@ class ResultCalls(Calls):
     ) -> AsyncIterator[LogLine]:
         """The log of the newest execution, or of the one named; with `follow` until that is over. `level` and above,
         with `q` in them, and with `tail` only the last so many of what is there."""
-        asked: dict[str, str | int | None] = {"execution": execution, "level": level, "q": q}
+        params: dict[str, str | int | None] = {"execution": execution, "level": level, "q": q}
         after: str | None = None
         if tail is not None:
-            lines, after, asked["execution"] = await self._tail(task_id, asked, tail)
+            lines, after, params["execution"] = await self._load_tail(task_id, params, tail)
             for line in lines:
                 yield line
         while True:
-            page = await self._log_page(task_id, {**asked, "limit": _PAGE, "after": after})
-            for line in _lines(page):
+            page = await self._log_page(task_id, {**params, "limit": _PAGE, "after": after})
+            for line in _log_lines(page):
                 yield line
             # One execution is followed to its end: lines of its successor would have another order.
-            asked["execution"] = page.execution_id or asked["execution"]
+            params["execution"] = page.execution_id or params["execution"]
             after = page.next_after
             if page.is_end:
                 if not (follow and page.is_live):
                     return
                 await asyncio.sleep(_FOLLOW_S)
 
-    async def _tail(
-        self, task_id: str, asked: Mapping[str, str | int | None], count: int
+    async def _load_tail(
+        self, task_id: str, filters: Mapping[str, str | int | None], count: int
     ) -> tuple[list[LogLine], str | None, str | None]:
         """Return the last lines, the cursor at which the log went on then, and the execution that they belong to."""
-        found: list[LogLine] = []
+        lines: list[LogLine] = []
         before: str | None = "end"
-        after, execution = None, asked["execution"]
+        after, execution = None, filters["execution"]
         while before is not None:
             # At least one line is requested: its page has the position where the log ends.
-            limit = min(_PAGE, max(1, count - len(found)))
-            params = {**asked, "execution": execution, "limit": limit, "before": before}
+            limit = min(_PAGE, max(1, count - len(lines)))
+            params = {**filters, "execution": execution, "limit": limit, "before": before}
             page = await self._log_page(task_id, params)
-            found[:0] = _lines(page)
+            lines[:0] = _log_lines(page)
             execution, after = page.execution_id or execution, after or page.next_after
-            before = page.next_before if len(found) < count else None
-        return found[len(found) - min(count, len(found)) :], after, None if execution is None else str(execution)
+            before = page.next_before if len(lines) < count else None
+        return lines[len(lines) - min(count, len(lines)) :], after, None if execution is None else str(execution)
 
     async def _log_page(self, task_id: str, params: Params) -> LogPage:
-        return await self._transport.get(LogPage, f"/tasks/{part(task_id)}/log", params)
+        return await self._transport.get(LogPage, f"/tasks/{quote_segment(task_id)}/log", params)
 
 
-def _lines(page: LogPage) -> tuple[LogLine, ...]:
+def _log_lines(page: LogPage) -> tuple[LogLine, ...]:
     return msgspec.convert(page.lines, type=tuple[LogLine, ...])

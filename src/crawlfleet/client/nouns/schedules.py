@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from crawlfleet.client._generated.models import AcceptedView, SchedulePageView, ScheduleView
-from crawlfleet.client.nouns.base import Calls, part
+from crawlfleet.client.nouns.base import Calls, quote_segment
 from crawlfleet.client.types import Fields
 
 _PAGE = 500
@@ -58,30 +58,30 @@ class ScheduleCalls(Calls):
 
     async def schedule(self, schedule_id: str) -> ScheduleView:
         """With its next runs, and what became of its last ones."""
-        return await self._transport.get(ScheduleView, f"/schedules/{part(schedule_id)}")
+        return await self._transport.get(ScheduleView, f"/schedules/{quote_segment(schedule_id)}")
 
     async def change_schedule(self, schedule_id: str, **fields: Any) -> ScheduleView:
         """Only what is named: `cron`, `time_zone`, `overlap`, `task` (the whole template), ..."""
-        path = f"/schedules/{part(schedule_id)}"
+        path = f"/schedules/{quote_segment(schedule_id)}"
         return await self._transport.change(ScheduleView, "PATCH", path, fields, is_repeatable=True)
 
     async def pause_schedule(self, schedule_id: str) -> ScheduleView:
-        path = f"/schedules/{part(schedule_id)}:pause"
+        path = f"/schedules/{quote_segment(schedule_id)}:pause"
         return await self._transport.change(ScheduleView, "POST", path, is_repeatable=True)
 
     async def resume_schedule(self, schedule_id: str) -> ScheduleView:
         """From now on: what passed by meanwhile is not caught up."""
-        path = f"/schedules/{part(schedule_id)}:resume"
+        path = f"/schedules/{quote_segment(schedule_id)}:resume"
         return await self._transport.change(ScheduleView, "POST", path, is_repeatable=True)
 
     async def run_schedule(
         self, schedule_id: str, *, force: bool = False, idempotency_key: str | None = None
     ) -> AcceptedView:
         """A task now, outside of its ticks; with `force` also while another one of it goes on."""
-        path = f"/schedules/{part(schedule_id)}:run"
+        path = f"/schedules/{quote_segment(schedule_id)}:run"
         params = {"force": force} if force else None
         return await self._transport.create(AcceptedView, path, None, key=idempotency_key, params=params)
 
     async def remove_schedule(self, schedule_id: str) -> None:
         """Tasks that it made stay."""
-        return await self._transport.change(type(None), "DELETE", f"/schedules/{part(schedule_id)}")
+        return await self._transport.change(type(None), "DELETE", f"/schedules/{quote_segment(schedule_id)}")

@@ -20,7 +20,7 @@ from crawlfleet.client._generated.models import (
     TaskTypeView,
     TaskView,
 )
-from crawlfleet.client.nouns.base import Calls, part
+from crawlfleet.client.nouns.base import Calls, quote_segment
 from crawlfleet.client.nouns.wait import Waiting
 from crawlfleet.client.types import BatchItem, BatchMode, Fields, OnLook, OnProgress, Status, Why
 
@@ -54,18 +54,18 @@ class TaskCalls(Calls):
         any number, with a `RefusedView` for each of the others."""
         whole = list(tasks)
         done: list[BatchItem] = []
-        for chunk in [whole] if mode == "atomic" else _chunks(whole):
-            if not chunk:
+        for batch in [whole] if mode == "atomic" else _split_batches(whole):
+            if not batch:
                 continue
-            body = {"tasks": chunk, "mode": mode}
+            body = {"tasks": batch, "mode": mode}
             answer = await self._transport.create(_Batch, "/tasks:batch", body)
-            done.extend(_item(raw) for raw in answer.tasks)
+            done.extend(_decode_item(raw) for raw in answer.tasks)
             if on_progress is not None:
                 on_progress(len(done), len(whole))
         return done
 
     async def get(self, task_id: str) -> TaskView:
-        return await self._transport.get(TaskView, f"/tasks/{part(task_id)}")
+        return await self._transport.get(TaskView, f"/tasks/{quote_segment(task_id)}")
 
     async def list(
         self,
@@ -150,30 +150,34 @@ class TaskCalls(Calls):
         return await Waiting(self._transport, wanted, on_progress, on_look).run(timeout, with_results=with_results)
 
     async def cancel(self, task_id: str) -> ChangedView:
-        return await self._transport.change(ChangedView, "POST", f"/tasks/{part(task_id)}:cancel")
+        return await self._transport.change(ChangedView, "POST", f"/tasks/{quote_segment(task_id)}:cancel")
 
     async def retry(self, task_id: str) -> ChangedView:
         """The next round of a task that has ended."""
-        return await self._transport.change(ChangedView, "POST", f"/tasks/{part(task_id)}:retry")
+        return await self._transport.change(ChangedView, "POST", f"/tasks/{quote_segment(task_id)}:retry")
 
     async def prioritize(self, task_id: str, priority: int) -> ChangedView:
         body = {"priority": priority}
-        return await self._transport.change(ChangedView, "PATCH", f"/tasks/{part(task_id)}", body, is_repeatable=True)
+        return await self._transport.change(
+            ChangedView, "PATCH", f"/tasks/{quote_segment(task_id)}", body, is_repeatable=True
+        )
 
     async def assign(self, task_id: str, node: str) -> ChangedView:
         """To a node of your choice, by its id, device id or name."""
-        return await self._transport.change(ChangedView, "POST", f"/tasks/{part(task_id)}:assign", {"node": node})
+        return await self._transport.change(
+            ChangedView, "POST", f"/tasks/{quote_segment(task_id)}:assign", {"node": node}
+        )
 
     async def cancel_many(
         self, *, ids: Sequence[str] | None = None, filter: Fields | None = None, cursor: str | None = None
     ) -> BulkView:
         """By ids or by filter (the words of `list`). More than one call does: go on with the answer's cursor."""
-        return await self._transport.change(BulkView, "POST", "/tasks:cancel", _which(ids, filter, cursor))
+        return await self._transport.change(BulkView, "POST", "/tasks:cancel", _selection_body(ids, filter, cursor))
 
     async def retry_many(
         self, *, ids: Sequence[str] | None = None, filter: Fields | None = None, cursor: str | None = None
     ) -> BulkView:
-        return await self._transport.change(BulkView, "POST", "/tasks:retry", _which(ids, filter, cursor))
+        return await self._transport.change(BulkView, "POST", "/tasks:retry", _selection_body(ids, filter, cursor))
 
     async def prioritize_many(
         self,
@@ -183,30 +187,32 @@ class TaskCalls(Calls):
         filter: Fields | None = None,
         cursor: str | None = None,
     ) -> BulkView:
-        body = {**_which(ids, filter, cursor), "priority": priority}
+        body = {**_selection_body(ids, filter, cursor), "priority": priority}
         return await self._transport.change(BulkView, "POST", "/tasks:prioritize", body, is_repeatable=True)
 
     async def assign_many(
         self, node: str, *, ids: Sequence[str] | None = None, filter: Fields | None = None, cursor: str | None = None
     ) -> BulkView:
         """To a node of your choice, as many as it has room for; a filter without a status means those pending."""
-        body = {**_which(ids, filter, cursor), "node": node}
+        body = {**_selection_body(ids, filter, cursor), "node": node}
         return await self._transport.change(BulkView, "POST", "/tasks:assign", body)
 
     async def why(self, task_id: str) -> Why:
-        said = await self._transport.get(dict[str, Any], f"/tasks/{part(task_id)}/why")
-        return Why(str(said.pop("sentence")), said)
+        reason = await self._transport.get(dict[str, Any], f"/tasks/{quote_segment(task_id)}/why")
+        return Why(str(reason.pop("sentence")), reason)
 
     async def executions(self, task_id: str) -> Sequence[ExecutionView]:
         """Every attempt, oldest first."""
-        found: list[ExecutionView] = []
+        executions: list[ExecutionView] = []
         cursor: str | None = None
         while True:
-            page = await self._transport.get(ExecutionsView, f"/tasks/{part(task_id)}/executions", {"cursor": cursor})
-            found.extend(page.executions)
+            page = await self._transport.get(
+                ExecutionsView, f"/tasks/{quote_segment(task_id)}/executions", {"cursor": cursor}
+            )
+            executions.extend(page.executions)
             cursor = page.next_cursor
             if cursor is None:
-                return found
+                return executions
 
     async def stats(self, project_id: str | None = None) -> StatsView:
         return await self._transport.get(StatsView, "/tasks:stats", {"project_id": project_id})
@@ -219,27 +225,27 @@ class _Batch(msgspec.Struct):
     tasks: Sequence[msgspec.Raw]
 
 
-def _item(raw: msgspec.Raw) -> BatchItem:
+def _decode_item(raw: msgspec.Raw) -> BatchItem:
     # Two kinds of objects without a tag between them: only the refused one has `error`.
     if "error" in msgspec.json.decode(raw):
         return msgspec.json.decode(raw, type=RefusedView)
     return msgspec.json.decode(raw, type=AcceptedView)
 
 
-def _which(ids: Sequence[str] | None, where: Fields | None, cursor: str | None) -> Mapping[str, Any]:
-    said = {"ids": ids, "filter": where, "cursor": cursor}
-    return {name: value for name, value in said.items() if value is not None}
+def _selection_body(ids: Sequence[str] | None, where: Fields | None, cursor: str | None) -> Mapping[str, Any]:
+    selection = {"ids": ids, "filter": where, "cursor": cursor}
+    return {name: value for name, value in selection.items() if value is not None}
 
 
-def _chunks(tasks: Sequence[Fields]) -> Iterator[Sequence[Any]]:
+def _split_batches(tasks: Sequence[Fields]) -> Iterator[Sequence[Any]]:
     """Split tasks into batches by number and by size. A task that was encoded once is not encoded again."""
-    chunk: list[msgspec.Raw] = []
+    batch: list[msgspec.Raw] = []
     size = 0
     for task in tasks:
         raw = msgspec.Raw(msgspec.json.encode(task))
-        if chunk and (len(chunk) == BATCH_TASKS or size + len(raw) > BATCH_BYTES):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(raw)
+        if batch and (len(batch) == BATCH_TASKS or size + len(raw) > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(raw)
         size += len(raw) + 1
-    yield chunk
+    yield batch

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from crawlfleet.client._generated.models import IssuedTokenView, TokenList, TokenView
 from crawlfleet.client.errors import ApiError
-from crawlfleet.client.nouns.base import Calls, part
+from crawlfleet.client.nouns.base import Calls, quote_segment
 from crawlfleet.client.types import Role
 
 
@@ -15,8 +15,8 @@ class TokenCalls(Calls):
         self, role: Role, *, name: str | None = None, uses: int | None = None, expires_in: str | None = None
     ) -> IssuedTokenView:
         """Its secret is in this answer and nowhere else. `expires_in`: 90s, 15m, 24h, 7d, 2w."""
-        said = {"role": role, "name": name, "uses": uses, "expires_in": expires_in}
-        body = {name: value for name, value in said.items() if value is not None}
+        fields = {"role": role, "name": name, "uses": uses, "expires_in": expires_in}
+        body = {name: value for name, value in fields.items() if value is not None}
         try:
             return await self._transport.create(IssuedTokenView, "/tokens", body)
         except ApiError as exc:
@@ -31,7 +31,9 @@ class TokenCalls(Calls):
 
     async def rotate_token(self, token_id: int) -> IssuedTokenView:
         """The same token under another secret; the old one is over."""
-        return await self._transport.change(IssuedTokenView, "POST", f"/tokens/{part(token_id)}:rotate")
+        return await self._transport.change(IssuedTokenView, "POST", f"/tokens/{quote_segment(token_id)}:rotate")
 
     async def revoke_token(self, token_id: int) -> None:
-        return await self._transport.change(type(None), "DELETE", f"/tokens/{part(token_id)}", is_repeatable=True)
+        return await self._transport.change(
+            type(None), "DELETE", f"/tokens/{quote_segment(token_id)}", is_repeatable=True
+        )

@@ -30,19 +30,19 @@ def find_endpoint(url: str | None, token: str | None, data_dir: Path | None = No
     folder = (data_dir or DEFAULT_DATA_DIR).expanduser()
     url_source = token_source = "given"
     if not url:
-        url, url_source = _read(folder / ADDRESS_FILE, "address of a master", "--url, CRAWLFLEET_URL")
+        url, url_source = _read_file(folder / ADDRESS_FILE, "address of a master", "--url, CRAWLFLEET_URL")
     if not token:
-        token, token_source = _read(folder / TOKEN_FILE, "token", "--token, CRAWLFLEET_TOKEN")
+        token, token_source = _read_file(folder / TOKEN_FILE, "token", "--token, CRAWLFLEET_TOKEN")
     return Endpoint(url.rstrip("/"), token, url_source, token_source)
 
 
-def endpoint_from(env: Mapping[str, str] | None = None) -> Endpoint:
+def endpoint_from_environment(env: Mapping[str, str] | None = None) -> Endpoint:
     env = os.environ if env is None else env
     data_dir = env.get("CRAWLFLEET_DATA_DIR")
     return find_endpoint(env.get("CRAWLFLEET_URL"), env.get("CRAWLFLEET_TOKEN"), Path(data_dir) if data_dir else None)
 
 
-def _read(path: Path, what: str, ways: str) -> tuple[str, str]:
+def _read_file(path: Path, what: str, ways: str) -> tuple[str, str]:
     try:
         text = path.read_text(encoding="utf-8").strip()
     except FileNotFoundError:

@@ -16,7 +16,13 @@ import msgspec
 from yarl import URL
 
 from crawlfleet.client.errors import ApiError, Unreachable
-from crawlfleet.client.transport.retry import RetryPolicy, asked_wait, may_repeat, new_key, pauses
+from crawlfleet.client.transport.retry import (
+    RetryPolicy,
+    may_repeat,
+    new_idempotency_key,
+    parse_retry_after,
+    retry_pauses,
+)
 from crawlfleet.errors import InvalidInput
 
 T = TypeVar("T")
@@ -59,15 +65,16 @@ class Transport:
             self._session = None
 
     async def get(self, kind: type[T], path: str, params: Params | None = None) -> T:
-        return self._read(kind, await self._send("GET", path, params=params, is_repeatable=True))
+        return self._decode_answer(kind, await self._send_with_retries("GET", path, params=params, is_repeatable=True))
 
     async def create(
         self, kind: type[T], path: str, body: object, *, key: str | None = None, params: Params | None = None
     ) -> T:
         """Send a POST that creates something: one idempotency key for all its attempts makes them one request."""
-        headers = {"Idempotency-Key": new_key() if key is None else key}
-        return self._read(
-            kind, await self._send("POST", path, body=body, headers=headers, params=params, is_repeatable=True)
+        headers = {"Idempotency-Key": new_idempotency_key() if key is None else key}
+        return self._decode_answer(
+            kind,
+            await self._send_with_retries("POST", path, body=body, headers=headers, params=params, is_repeatable=True),
         )
 
     async def change(
@@ -82,9 +89,11 @@ class Transport:
     ) -> T:
         """Change something that exists; sent again after a lost answer only where doing it twice has the same
         effect."""
-        return self._read(kind, await self._send(method, path, body=body, params=params, is_repeatable=is_repeatable))
+        return self._decode_answer(
+            kind, await self._send_with_retries(method, path, body=body, params=params, is_repeatable=is_repeatable)
+        )
 
-    async def _send(
+    async def _send_with_retries(
         self,
         method: str,
         path: str,
@@ -94,16 +103,19 @@ class Transport:
         params: Params | None = None,
         is_repeatable: bool,
     ) -> bytes:
-        content = b"" if body is None else _encoded(body)
-        waits = pauses(self._policy, self._rng)
+        content = b"" if body is None else _encode_body(body)
+        waits = retry_pauses(self._policy, self._rng)
         error: ApiError | Unreachable
         while True:
             try:
-                async with self._request(method, path, content, headers, params) as answer:
+                async with self._send_request(method, path, content, headers, params) as answer:
                     data = await _read_bounded(answer)
                     if answer.status < 400 and not _is_foreign_page(answer):
                         return data
-                    error, wait = _error(answer.status, data), asked_wait(answer.headers.get("Retry-After"))
+                    error, wait = (
+                        _decode_error(answer.status, data),
+                        parse_retry_after(answer.headers.get("Retry-After")),
+                    )
             except _NEVER_SENT as exc:
                 error, wait = Unreachable(self.url, exc), 0.0
             except _LOST as exc:
@@ -117,21 +129,21 @@ class Transport:
                 raise error
             await asyncio.sleep(max(pause, wait))
 
-    def pauses(self) -> Iterator[float]:
+    def retry_pauses(self) -> Iterator[float]:
         """Return the pauses between attempts, for callers that repeat a request by themselves."""
-        return pauses(self._policy, self._rng)
+        return retry_pauses(self._policy, self._rng)
 
     @asynccontextmanager
-    async def stream(
+    async def open_stream(
         self, path: str, *, params: Params | None = None, headers: Mapping[str, str] | None = None
     ) -> AsyncIterator[aiohttp.StreamReader]:
         """Open a long response that is read while it comes. Nothing is sent again: the caller knows from where to go
         on."""
-        async with self.answer(path, params=params, headers=headers) as answer:
+        async with self.open_response(path, params=params, headers=headers) as answer:
             yield answer.content
 
     @asynccontextmanager
-    async def answer(
+    async def open_response(
         self,
         path: str,
         *,
@@ -142,14 +154,14 @@ class Transport:
         """Open a long response with its headers; `read_s` is the longest time without data."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=read_s)
         try:
-            async with self._request("GET", path, b"", headers, params, timeout) as answer:
+            async with self._send_request("GET", path, b"", headers, params, timeout) as answer:
                 if answer.status >= 400 or _is_foreign_page(answer):
-                    raise _error(answer.status, await _read_bounded(answer))
+                    raise _decode_error(answer.status, await _read_bounded(answer))
                 yield answer
         except _LOST as exc:
             raise Unreachable(self.url, exc) from exc
 
-    def _request(
+    def _send_request(
         self,
         method: str,
         path: str,
@@ -165,9 +177,9 @@ class Transport:
         return session.request(
             method,
             URL(f"{self.url}{_BASE}{path}", encoded=True),
-            data=_sendable(content),
+            data=_body_stream(content),
             headers=sent,
-            params=_query(params),
+            params=_query_pairs(params),
             timeout=timeout or self._timeout,
             allow_redirects=False,
         )
@@ -178,7 +190,7 @@ class Transport:
             self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=tls, limit=CONNECTIONS))
         return self._session
 
-    def _read(self, kind: type[T], data: bytes) -> T:
+    def _decode_answer(self, kind: type[T], data: bytes) -> T:
         if kind is type(None):
             return None
         try:
@@ -187,7 +199,7 @@ class Transport:
             raise ApiError(200, "unreadable_answer", f"the answer of {self.url} cannot be read: {exc}") from exc
 
 
-def _encoded(body: object) -> bytes:
+def _encode_body(body: object) -> bytes:
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError as exc:
@@ -195,26 +207,26 @@ def _encoded(body: object) -> bytes:
         raise InvalidInput(f"{exc.object[:100]!r} cannot be sent: it is no valid Unicode") from exc
 
 
-def _sendable(content: bytes) -> bytes | io.BytesIO | None:
+def _body_stream(content: bytes) -> bytes | io.BytesIO | None:
     # A large body is written piece by piece, so that other tasks of the event loop can run.
     return io.BytesIO(content) if len(content) > LARGE_BYTES else content or None
 
 
-def _query(params: Params | None) -> list[tuple[str, str]] | None:
+def _query_pairs(params: Params | None) -> list[tuple[str, str]] | None:
     if not params:
         return None
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for name, value in params.items():
         match value:
             case None:
                 pass
             case bool():
-                found.append((name, str(value).lower()))
+                pairs.append((name, str(value).lower()))
             case str() | int() | float():
-                found.append((name, str(value)))
+                pairs.append((name, str(value)))
             case _:
-                found.extend((name, one) for one in value)
-    return found
+                pairs.extend((name, text) for text in value)
+    return pairs
 
 
 async def _read_bounded(answer: aiohttp.ClientResponse) -> bytes:
@@ -242,7 +254,7 @@ def _may_repeat(error: ApiError, *, is_repeatable: bool) -> bool:
     return may_repeat(error.status, error.error_code, is_repeatable=is_repeatable)
 
 
-def _error(status: int, data: bytes) -> ApiError:
+def _decode_error(status: int, data: bytes) -> ApiError:
     try:
         return ApiError.from_problem(status, msgspec.json.decode(data))
     except (msgspec.MsgspecError, UnicodeDecodeError):

@@ -47,12 +47,12 @@ class Background:
             return
         for ending in tuple(self._ending):
             ending.exception()
-        self._done(self._client.close())
+        self._run_call(self._client.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
 
-    def _done(self, call: Coroutine[Any, Any, T]) -> T:
+    def _run_call(self, call: Coroutine[Any, Any, T]) -> T:
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
             while True:
@@ -67,39 +67,39 @@ class Background:
             future.cancel()
             raise
 
-    def _each(self, stream: AsyncIterator[T]) -> Iterator[T]:
+    def _iterate_stream(self, stream: AsyncIterator[T]) -> Iterator[T]:
         turn = asyncio.Lock()
         try:
             while True:
                 try:
-                    yield self._done(_next(stream, turn))
+                    yield self._run_call(_read_next(stream, turn))
                 except StopAsyncIteration:
                     return
         except GeneratorExit:
-            self._abandon(stream, turn)
+            self._abandon_stream(stream, turn)
             raise
         except BaseException:
-            self._done(_end(stream, turn))
+            self._run_call(_close_stream(stream, turn))
             raise
 
-    def _abandon(self, stream: AsyncIterator[Any], turn: asyncio.Lock) -> None:
+    def _abandon_stream(self, stream: AsyncIterator[Any], turn: asyncio.Lock) -> None:
         """End a stream that is not read any further.
 
         The interpreter may call this where it throws every exception away, so it does not wait: a Ctrl-C while it
         waited would be lost.
         """
         if not self._loop.is_closed():
-            ending = asyncio.run_coroutine_threadsafe(_end(stream, turn), self._loop)
+            ending = asyncio.run_coroutine_threadsafe(_close_stream(stream, turn), self._loop)
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
 
 
-async def _next(stream: AsyncIterator[T], turn: asyncio.Lock) -> T:
+async def _read_next(stream: AsyncIterator[T], turn: asyncio.Lock) -> T:
     async with turn:
         return await anext(stream)
 
 
-async def _end(stream: AsyncIterator[Any], turn: asyncio.Lock) -> None:
+async def _close_stream(stream: AsyncIterator[Any], turn: asyncio.Lock) -> None:
     close = getattr(stream, "aclose", None)
     if close is not None:
         # After Ctrl-C the call for the next one is cancelled, but may not be over yet.

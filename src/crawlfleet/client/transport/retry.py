@@ -25,7 +25,7 @@ class RetryPolicy:
     """Longest wait in seconds that a server may ask for; a longer one is not waited for."""
 
 
-def pauses(policy: RetryPolicy, rng: random.Random) -> Iterator[float]:
+def retry_pauses(policy: RetryPolicy, rng: random.Random) -> Iterator[float]:
     """Yield the waits between attempts: a random part of a limit that doubles each time, so that clients do not all
     come back at once."""
     for attempt in range(policy.attempts - 1):
@@ -36,7 +36,7 @@ def may_repeat(status: int, code: str = "", *, is_repeatable: bool) -> bool:
     return status in REFUSED_FOR_NOW or (is_repeatable and status in UNDECIDED and code not in FUTILE)
 
 
-def asked_wait(header: str | None) -> float:
+def parse_retry_after(header: str | None) -> float:
     """Return the seconds of Retry-After; its other form, a date, compares clocks and is not used here."""
     try:
         return max(0.0, float(header or 0))
@@ -44,6 +44,6 @@ def asked_wait(header: str | None) -> float:
         return 0.0
 
 
-def new_key() -> str:
+def new_idempotency_key() -> str:
     """Return an idempotency key: one per logical call, sent again with every retry of it."""
     return secrets.token_hex(16)

@@ -34,7 +34,7 @@ class EventParser:
 
     def feed(self, line: str) -> ServerSentEvent | None:
         if not line:
-            return self._finished()
+            return self._finish_event()
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         match name:
@@ -50,7 +50,7 @@ class EventParser:
                 pass  # a comment keeps the connection alive; an unknown field may come from a later version
         return None
 
-    def _finished(self) -> ServerSentEvent | None:
+    def _finish_event(self) -> ServerSentEvent | None:
         event, data = self._event, self._data
         self._event, self._data = "", []
         if not data:
@@ -58,7 +58,7 @@ class EventParser:
         return ServerSentEvent(self.last_id, event or "message", "\n".join(data))
 
 
-async def lines_of(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+async def read_lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     """Yield lines of any length: the reader's own loop refuses those over its buffer."""
     rest = b""
     async for chunk in stream.iter_chunked(_CHUNK):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.errors import NotFound
-from crawlfleet.model.daily_quota import Amounts, day_of, end_of
+from crawlfleet.model.daily_quota import Amounts, day_end, utc_day
 from crawlfleet.model.ids import IdFactory
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.project import Project, Use
@@ -54,7 +54,7 @@ class Projects:
     ) -> Project:
         """Write the next version of the project; the leader reads it before it places more. Raises Conflict."""
         now = self._clock.now()
-        project = await self._store.change_project(name, change, self._ids.one(), now, expected_version)
+        project = await self._store.change_project(name, change, self._ids.new_id(), now, expected_version)
         await self._notify_leader()
         return project
 
@@ -73,21 +73,21 @@ class Projects:
         use = uses[name]
         if not project.version and not use.waiting and not use.held.running:
             raise NotFound(f"nobody described project {name!r}, and it has no open tasks")
-        day = day_of(self._clock.now())
+        day = utc_day(self._clock.now())
         today = await self._store.day_uses([name], day)
-        return ProjectReport(project, use, today[name], end_of(day))
+        return ProjectReport(project, use, today[name], day_end(day))
 
     async def list_reports(self) -> list[ProjectReport]:
         """Return the reports on the described projects and on those that have open tasks, by name. Tasks without a
         project belong to none."""
         described = {project.name: project for project in await self._store.list_projects()}
         uses = await self._store.project_uses()
-        day = day_of(self._clock.now())
+        day = utc_day(self._clock.now())
         metered = [name for name, project in described.items() if project.quotas.limits_days]
         today = await self._store.day_uses(metered, day)
         return [
             ProjectReport(
-                described.get(name) or Project(name), uses.get(name, _NOTHING), today.get(name, Amounts()), end_of(day)
+                described.get(name) or Project(name), uses.get(name, _NOTHING), today.get(name, Amounts()), day_end(day)
             )
             for name in sorted({*described, *uses} - {""})
         ]

@@ -61,7 +61,7 @@ class Flows:
     ) -> AddedFlow:
         """Submit the whole flow or nothing. Raises InvalidInput with the field named; OverLimit as a submit does."""
         plans = plan_flow(requests, project)
-        flow = self._ids.one()
+        flow = self._ids.new_id()
         steps = lay_out_steps(requests, plans, self._ids)
         bodies = [_step_body(requests[key].task, key, project) for key in steps]
         templates = {task for key, (task, _) in steps.items() if plans[key].has_references}
@@ -154,7 +154,7 @@ def lay_out_steps(
     for key, plan in plans.items():
         step = requests[key]
         is_fan_out = step.for_each is not None
-        first_item = ids.take(step.max_items)[0] if is_fan_out else 0
+        first_item = ids.new_ids(step.max_items)[0] if is_fan_out else 0
         has_template = is_fan_out or plan.has_references
         spec = StepSpec(
             after=step.after,
@@ -166,7 +166,7 @@ def lay_out_steps(
             first_item=first_item,
             template=msgspec.json.decode(step.task.parameters) if has_template else None,
         )
-        steps[key] = (ids.one(), spec)
+        steps[key] = (ids.new_id(), spec)
     return steps
 
 

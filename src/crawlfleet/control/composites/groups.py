@@ -127,7 +127,7 @@ class Groups:
         """Create the group and its members in one transaction, all or nothing; members are in the order of `bodies`."""
         spec = None if request.shards is None else msgspec.json.encode(request.shards)
         new = NewGroup(
-            self._ids.one(), request.project, request.name, request.kind, request.is_closed, spec, request.crawl
+            self._ids.new_id(), request.project, request.name, request.kind, request.is_closed, spec, request.crawl
         )
         members = [_member_body(body, request.project) for body in bodies]
         return await self._submit.submit_tasks(members, is_atomic=True, scope=scope, key=key, group=new)

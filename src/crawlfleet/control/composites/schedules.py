@@ -66,7 +66,7 @@ class Schedules:
         submitted now."""
         now = self._clock.now()
         task = await self._check_template(body.task)
-        number = self._ids.one()
+        number = self._ids.new_id()
         # Not before the store has looked for the key: a time in the future may have passed when the request is
         # repeated.
         answer = await self._store.add_schedule(lambda: _new_schedule(number, body, task, by, now), claim, now)

@@ -15,7 +15,7 @@ from crawlfleet.control.leader.node_states import node_states
 from crawlfleet.control.leader.placement_context import PlacementContext
 from crawlfleet.control.nodes.resource_allocation import ResourceAllocator
 from crawlfleet.errors import NotFound
-from crawlfleet.model.daily_quota import day_of
+from crawlfleet.model.daily_quota import utc_day
 from crawlfleet.model.execution import ParkCause
 from crawlfleet.model.ids import GroupId, TaskId, task_text
 from crawlfleet.model.instants import Instant
@@ -105,7 +105,7 @@ class Why:
         return float(self._configure.cached_config(DEFAULT_CLUSTER).settings.overcommit)
 
     async def _find_short_quota(self, project: str) -> DailyQuotaViolation | None:
-        day = day_of(self._clock.now())
+        day = utc_day(self._clock.now())
         described, used = await self._store.load_project(project), await self._store.day_uses([project], day)
         return short_quota(described, used[project], day)
 

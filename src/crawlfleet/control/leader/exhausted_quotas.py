@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from crawlfleet.model.daily_quota import day_of
+from crawlfleet.model.daily_quota import utc_day
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.project import Project
 from crawlfleet.ports.project_store import ProjectStore
@@ -14,7 +14,7 @@ from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation, exhaus
 async def exhausted_daily_quotas(
     store: ProjectStore, projects: Iterable[Project], now: Instant
 ) -> dict[str, DailyQuotaViolation]:
-    daily, day = [project for project in projects if project.quotas.limits_days], day_of(now)
+    daily, day = [project for project in projects if project.quotas.limits_days], utc_day(now)
     if not daily:
         return {}
     used = await store.day_uses([project.name for project in daily], day)

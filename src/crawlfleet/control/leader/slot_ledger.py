@@ -87,7 +87,7 @@ class SlotLedger:
             use = self._use_by_project.get(project)
             if use is None:
                 use = self._use_by_project[project] = Use()
-            use.add(requirement, count)
+            use.add_tasks(requirement, count)
 
     def release_all(self, freed: Iterable[tuple[NodeId, ExecutionId]]) -> None:
         held, ended = self._held, self._ended
@@ -108,7 +108,7 @@ class SlotLedger:
                 if use.running == 1:
                     del self._use_by_project[hold.project]
                 else:
-                    use.add(hold.requirement, -1)
+                    use.add_tasks(hold.requirement, -1)
 
     def holds_on(self, node: NodeId) -> Mapping[ExecutionId, Hold]:
         return self._held.get(node, {})

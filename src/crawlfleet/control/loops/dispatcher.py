@@ -215,7 +215,7 @@ class Dispatcher(LeaderLoop):
             tasks = list(dict.fromkeys([*oldest.get(lane, ()), *popped.get(lane, ())]))
             targets = [state.node for state in self._avoid_failed_nodes(tasks, nodes[: len(tasks)], lane)]
             node_columns = ([node.id for node in targets], [node.session for node in targets])
-            batch += map(Assignment, tasks, repeat(lane), self._ids.take(len(tasks)), *node_columns)
+            batch += map(Assignment, tasks, repeat(lane), self._ids.new_ids(len(tasks)), *node_columns)
             self._ledger.mark_doubted([state.node.id for state in nodes[len(tasks) :]])
         return batch
 

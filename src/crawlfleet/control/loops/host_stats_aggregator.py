@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop
-from crawlfleet.model.host_stats import ALL_HOSTS, answers, unreached
+from crawlfleet.model.host_stats import ALL_HOSTS, count_answers, count_unreached
 from crawlfleet.model.instants import Instant
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.maintenance_store import CounterStore
@@ -31,5 +31,7 @@ class HostStatsAggregator(LeaderLoop):
             if batch.node is not None:
                 for host, figures in batch.hosts:
                     if host != ALL_HOSTS:
-                        self._reach.record_requests(batch.node, host, answers(figures), unreached(figures), now_mono)
+                        self._reach.record_requests(
+                            batch.node, host, count_answers(figures), count_unreached(figures), now_mono
+                        )
         return len(folded) >= BATCHES

@@ -31,5 +31,5 @@ class IdSlotKeeper(Loop):
         if not await self._store.keep_id_slot(self._ids.slot, self._boot, until):
             held = await self._store.take_id_slot(self._boot, until)
             log.warning("id_slot_lost", lost=self._ids.slot, taken=held.slot)
-            self._ids.use(held)
+            self._ids.use_slot(held)
         return None

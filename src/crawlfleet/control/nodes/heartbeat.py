@@ -14,7 +14,7 @@ import msgspec
 
 from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.errors import InvalidInput, NotFound
-from crawlfleet.model.ids import NodeId, node_text, parse
+from crawlfleet.model.ids import NodeId, node_text, parse_id
 from crawlfleet.model.instants import Instant, ms
 from crawlfleet.model.node import Measurement, Node
 from crawlfleet.model.status import NodeStatus
@@ -118,6 +118,6 @@ class Heartbeat:
 def _parse_task(text: str) -> int | None:
     """The task's id; None for a text that is no id of ours: such a client holds nothing we assigned."""
     try:
-        return parse(text, "task", field="active_tasks")
+        return parse_id(text, "task", field="active_tasks")
     except InvalidInput:
         return None

@@ -95,7 +95,7 @@ class Register:
         secret, now = self._make_secret(), self._clock.now()
         enrolment_hash = None if enrolment is None else hash_secret(enrolment)
         node = await self._store.register_node(
-            NewNode(self._ids.one(), join_key, hash_secret(secret), description, enrolment_hash, claim), now
+            NewNode(self._ids.new_id(), join_key, hash_secret(secret), description, enrolment_hash, claim), now
         )
         # After the node: one that may not join must not change types. It opens no session before it has its answer.
         ignored = await self._store_types(node, task_types)

@@ -64,7 +64,7 @@ class PageNotes:
             if record.group is None:
                 raise NotFound(f"{ids.task_text(task)} takes part in no crawl over many nodes")
             return record.group
-        group = ids.parse(of, "group", field="of")
+        group = ids.parse_id(of, "group", field="of")
         named = (await self._store.load_groups([group])).get(group)
         if named is None or named.project != record.project:
             raise NotFound(f"no group {ids.group_text(group)} in the project of {ids.task_text(task)}")

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 
 from crawlfleet.model.evidence import Subject
 from crawlfleet.model.queue import Lane, LaneId
-from crawlfleet.model.requirement import Requirement, bucketed, canonical_capabilities, canonical_resources
+from crawlfleet.model.requirement import Requirement, canonical_capabilities, canonical_resources, round_resources
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.maintenance_store import LANE_FRESH_S
 from crawlfleet.ports.task_store import TaskStore
@@ -56,7 +56,7 @@ class LaneCache:
             )
         lane = self._lanes.get(key)
         if lane is None:
-            lane = Lane.of(body.queue, body.project_id or "", body.priority, _make_requirement(body, subjects))
+            lane = Lane.with_id(body.queue, body.project_id or "", body.priority, _make_requirement(body, subjects))
             if len(self._lanes) >= _MAX_LANES:
                 self._lanes.clear()
             self._lanes[key] = lane
@@ -82,7 +82,7 @@ def _make_requirement(body: TaskBody, subjects: tuple[Subject, ...]) -> Requirem
         body.target_region,
         body.require_region,
         canonical_capabilities(body.capabilities),
-        bucketed(canonical_resources(body.min_resources)),
+        round_resources(canonical_resources(body.min_resources)),
         subjects,
         body.preemptible,
         tuple(sorted(set(body.categories))),

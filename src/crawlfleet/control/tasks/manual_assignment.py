@@ -49,7 +49,7 @@ class AssignByHand:
         overcommit = self._configure.cached_config(DEFAULT_CLUSTER).settings.overcommit
         if refusal := first_refusal(states[node], Ask(lane.requirement, lane.project, overcommit)):
             return Refusal(Code.DOES_NOT_FIT, refusal_phrase(refusal))
-        item = Assignment(task, row.lane, self._ids.one(), node, states[node].node.session)
+        item = Assignment(task, row.lane, self._ids.new_id(), node, states[node].node.session)
         now = self._clock.now()
         exhausted = (
             await exhausted_daily_quotas(self._store, [await self._store.load_project(lane.project)], now)

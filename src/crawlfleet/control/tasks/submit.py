@@ -111,7 +111,7 @@ class Submit:
         if not (0 if group is not None else 1) <= len(bodies) <= limits.BATCH_TASKS:
             raise InvalidInput(f"a batch has 1 to {limits.BATCH_TASKS} tasks", field="tasks")
         now = self._clock.now()
-        items = await self._make_new_tasks(bodies, self._ids.take(len(bodies)), now)
+        items = await self._make_new_tasks(bodies, self._ids.new_ids(len(bodies)), now)
         if is_atomic and any(isinstance(item, Refusal) for item in items):
             spared = Refusal(Code.BATCH_REFUSED, "another task of this batch was refused")
             return SubmissionAnswer([item if isinstance(item, Refusal) else spared for item in items])
@@ -179,14 +179,14 @@ class Submit:
 
     async def check_task(self, body: TaskBody) -> TaskBody | Refusal:
         """Return the same body if it could be submitted now; its lane is known from then on."""
-        (item,) = await self.prepare_tasks([body], self._ids.take(1))
+        (item,) = await self.prepare_tasks([body], self._ids.new_ids(1))
         return item if isinstance(item, Refusal) else body
 
     @asynccontextmanager
     async def prepare_admitted(self, bodies: Sequence[TaskBody | Refusal]) -> AsyncIterator[list[NewTask | Refusal]]:
         """Yield tasks that the caller stores beside rows of its own: checked like all others, with known lanes, and
         admitted until the context is left. Tasks that admission control does not admit are refused."""
-        items = await self.prepare_tasks(bodies, self._ids.take(len(bodies)))
+        items = await self.prepare_tasks(bodies, self._ids.new_ids(len(bodies)))
         tickets: list[AdmissionTicket] = []
         is_stored = False
         try:
@@ -258,7 +258,7 @@ class Submit:
             if body.depends_on:
                 parents = _parse_parents(body.depends_on)
             if body.group_id is not None:
-                group = ids.parse(body.group_id, "group", field="group_id")
+                group = ids.parse_id(body.group_id, "group", field="group_id")
         except InvalidInput as exc:
             return Refusal(Code.INVALID_INPUT, exc.detail, exc.field)
         defaults = self._defaults.get(body.cluster) or self._load_defaults(body.cluster)
@@ -331,7 +331,7 @@ def _parse_run_at(text: str) -> Instant:
 
 
 def _parse_parents(texts: Sequence[str]) -> tuple[int, ...]:
-    return tuple(ids.parse(text, "task", field=f"depends_on[{index}]") for index, text in enumerate(texts))
+    return tuple(ids.parse_id(text, "task", field=f"depends_on[{index}]") for index, text in enumerate(texts))
 
 
 def _merge_retry(wanted: RetryWanted, defaults: _TaskDefaults) -> RetryBody:

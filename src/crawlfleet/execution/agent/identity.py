@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from crawlfleet.errors import ConfigError, InvalidInput
-from crawlfleet.model.ids import NodeId, parse
+from crawlfleet.model.ids import NodeId, parse_id
 from crawlfleet.settings.private_files import make_private_folder, write_private
 
 FILE = "node.json"
@@ -43,7 +43,7 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def node(self) -> NodeId:
-        return parse(self.node_id, "node", field="node_id")
+        return parse_id(self.node_id, "node", field="node_id")
 
 
 class IdentityFile:

@@ -67,7 +67,7 @@ class _PacedHost:
     """Waiting requests: the first waits for its time, the others to become the first."""
     head: asyncio.Future[None] | None = None
     counts: list[int] = field(default_factory=lambda: [0, 0, 0])
-    figures: list[int] = field(default_factory=host_stats.nothing)
+    figures: list[int] = field(default_factory=host_stats.empty_row)
     block_reported_at: float = -math.inf
     departures: DepartureWindow = field(default_factory=DepartureWindow)
 
@@ -79,7 +79,7 @@ class _PacedHost:
     def reset_counts(self) -> None:
         self.counts = [0, 0, 0]
         # In place: a request under way goes on adding to it.
-        self.figures[:] = host_stats.nothing()
+        self.figures[:] = host_stats.empty_row()
 
     def apply_share(self, share: ProcessShare) -> None:
         if (share.rate and not self.share.rate) or (self.share.away_until and not share.away_until):
@@ -220,7 +220,7 @@ class GrantedGate:
         if status in {429, 503}:
             state.counts[1] += 1
             state.hold_until = max(state.hold_until, self._clock() + max(HOLD_S, retry_after_s))
-            self._link.report_news(host, status, round(retry_after_s * 1000))
+            self._link.report_host_note(host, status, round(retry_after_s * 1000))
 
     def record_block(self, host: str) -> None:
         self._host(host).counts[2] += 1
@@ -229,7 +229,7 @@ class GrantedGate:
         state, now = self._host(host), self._clock()
         if now - state.block_reported_at >= BLOCK_REPORT_S:
             state.block_reported_at = now
-            self._link.report_news(host, HostNoteKind.BLOCKED, 0)
+            self._link.report_host_note(host, HostNoteKind.BLOCKED, 0)
 
     def host_counts(self, host: str) -> list[int]:
         return self._host(host).figures
@@ -243,7 +243,7 @@ class GrantedGate:
         if delay_s != state.delay_s or (state.share.spacing_ms and not delay_s):
             state.delay_s = delay_s
             state.apply_share(state.share)
-            self._link.report_news(host, HostNoteKind.CRAWL_DELAY, round(delay_s * 1000))
+            self._link.report_host_note(host, HostNoteKind.CRAWL_DELAY, round(delay_s * 1000))
 
     def add_source(self, source: RequestSource) -> None:
         self._sources.add(source)

@@ -65,7 +65,7 @@ class GateLink(Protocol):
         it allows. `used` is the recent number of requests by host; what others can be granted at once depends on it."""
         ...
 
-    def report_news(self, host: str, kind: int, span_ms: int) -> None: ...
+    def report_host_note(self, host: str, kind: int, span_ms: int) -> None: ...
 
 
 class HostAway(TryLater):
@@ -161,7 +161,7 @@ class OpenGate:
         pass
 
     def host_counts(self, host: str) -> list[int]:
-        return host_stats.nothing()
+        return host_stats.empty_row()
 
     def awaited_share(self, host: str) -> ProcessShare | None:
         return None

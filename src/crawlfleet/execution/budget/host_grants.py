@@ -29,7 +29,7 @@ IDLE_KEPT_S = 5.0
 """How long a host without demand is kept: the next task may need it."""
 DEMAND_SYNC_S = 0.5
 MAX_WANTED = 1_000
-_KNOWN_NEWS = frozenset(
+_NOTE_KINDS = frozenset(
     {HostNoteKind.TOO_MANY, HostNoteKind.UNAVAILABLE, HostNoteKind.BLOCKED, HostNoteKind.CRAWL_DELAY}
 )
 
@@ -66,8 +66,8 @@ class _GrantedHost:
 
 
 @dataclass(slots=True)
-class _PendingNews:
-    """News of a host that no answered sync has carried yet."""
+class _PendingNote:
+    """A note on a host that no answered sync has carried yet."""
 
     span_ms: int
     sync_number: int | None = None
@@ -84,7 +84,7 @@ class HostGrants:
         self._hosts: dict[str, _GrantedHost] = {}
         self._processes: dict[int, GrantedProcess] = {}
         self._versions: dict[int, int] = {}
-        self._news: dict[tuple[str, int], _PendingNews] = {}
+        self._pending_notes: dict[tuple[str, int], _PendingNote] = {}
         self._crawl_delays: dict[str, int] = {}
         self._timer: asyncio.TimerHandle | None = None
         self.host_stats = HostStats(clock)
@@ -108,7 +108,7 @@ class HostGrants:
         self._divide_budgets()
 
     def build_report(self, number: int) -> tuple[list[HostWantBody], list[HostNewsBody]]:
-        """Demand and news of hosts for the sync of this number."""
+        """Demand and notes of hosts for the sync of this number."""
         wants = []
         for host, state in islice(self._hosts.items(), limits.HOSTS_PER_SYNC):
             state.is_pending = not state.shares.is_in_effect
@@ -124,20 +124,20 @@ class HostGrants:
                     in_use=state.shares.may_use.rate,
                 )
             )
-        news = list(islice(self._news.items(), limits.HOSTS_PER_SYNC))
-        for _, pending in news:
+        notes = list(islice(self._pending_notes.items(), limits.HOSTS_PER_SYNC))
+        for _, pending in notes:
             pending.sync_number = number
-        return wants, [HostNewsBody(host, kind, pending.span_ms) for (host, kind), pending in news]
+        return wants, [HostNewsBody(host, kind, pending.span_ms) for (host, kind), pending in notes]
 
     def sync_answered(self, number: int) -> None:
-        """Drop the news that the answered sync carried, and extend the grants of all processes."""
+        """Drop the notes that the answered sync carried, and extend the grants of all processes."""
         arrived = [
             key
-            for key, pending in self._news.items()
+            for key, pending in self._pending_notes.items()
             if pending.sync_number is not None and pending.sync_number <= number
         ]
         for key in arrived:
-            del self._news[key]
+            del self._pending_notes[key]
         self.host_stats.sync_answered(number)
         for process in self._versions:
             self._processes[process].extend_grants(self._valid_until)
@@ -212,10 +212,10 @@ class HostGrants:
                 state.shares.acknowledge_used(number, version, now, counted.get(host))
         self._divide_budgets()
 
-    def record_host_news(self, host: str, kind: int, span_ms: int) -> None:
-        """Keep news of a host for the masters, and apply a refusal on this node at once."""
+    def record_host_note(self, host: str, kind: int, span_ms: int) -> None:
+        """Keep a note on a host for the masters, and apply a refusal on this node at once."""
         state = self._hosts.get(host)
-        if kind not in _KNOWN_NEWS or state is None:
+        if kind not in _NOTE_KINDS or state is None:
             return
         if kind == HostNoteKind.CRAWL_DELAY:
             if self._crawl_delays.get(host) == span_ms:
@@ -225,7 +225,7 @@ class HostGrants:
             state.shares.pool = NONE
             state.away_until = max(state.away_until, self._clock.monotonic() + max(HOLD_S, span_ms / 1000))
             self._divide_budgets()
-        self._news[host, kind] = _PendingNews(min(max(0, span_ms), limits.TIMEOUT_S_MAX * 1000))
+        self._pending_notes[host, kind] = _PendingNote(min(max(0, span_ms), limits.TIMEOUT_S_MAX * 1000))
         self._schedule_sync(0.0)
 
     # -- dividing

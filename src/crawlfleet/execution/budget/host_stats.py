@@ -12,7 +12,7 @@ from itertools import islice
 
 from crawlfleet.execution.budget.host_gate import HostUsage
 from crawlfleet.model import limits
-from crawlfleet.model.host_stats import ALL_HOSTS, BLOCKED, REQUESTS, add, nothing
+from crawlfleet.model.host_stats import ALL_HOSTS, BLOCKED, REQUESTS, add_row, empty_row
 from crawlfleet.ports.clock import Clock
 from crawlfleet.wire.sync import HostFiguresBody
 
@@ -42,8 +42,8 @@ class HostStats:
         host = use.host if use.host in self._counts or len(self._counts) < MAX_NAMED_HOSTS else ALL_HOSTS
         counted = self._counts.get(host)
         if counted is None:
-            counted = self._counts[host] = nothing()
-        add(counted, use.figures)
+            counted = self._counts[host] = empty_row()
+        add_row(counted, use.figures)
         counted[REQUESTS] += use.requests
         counted[BLOCKED] += use.blocked
 

@@ -3,7 +3,7 @@
     agent -> process   ProcessConfig (first), StartExecution, CancelExecution, Credit, Ping, ProcessGrants,
                        ExtendGrants, QuotaSlice, MasterAnswer, EarlierNotes
     process -> agent   Ready, Items, LogLines, WarcRecords, ProgressFigures, Done, Pong, HostUsageReport,
-                       GrantsInEffect, HostNewsReport, SliceRequest, MasterRequest, FetchEarlierNotes, ProxyStates
+                       GrantsInEffect, HostNoteReport, SliceRequest, MasterRequest, FetchEarlierNotes, ProxyStates
 
 A frame is four bytes of length and one MessagePack array of messages. What is sent within one turn of the event loop
 goes out as one frame, so that a thousand small executions cost few system calls. The volume in each direction is
@@ -193,8 +193,8 @@ class GrantsInEffect(msgspec.Struct, array_like=True, tag=17, frozen=True):
     """Number of requests sent within the rate window, by host."""
 
 
-class HostNewsReport(msgspec.Struct, array_like=True, tag=18, frozen=True):
-    """News of a target host: a refusal, a block or a crawl delay."""
+class HostNoteReport(msgspec.Struct, array_like=True, tag=18, frozen=True):
+    """A note on a target host: a refusal, a block or a crawl delay."""
 
     host: str
     kind: int
@@ -239,7 +239,7 @@ ExecutionMessage = (
     Items | LogLines | WarcRecords | ProgressFigures | SliceRequest | MasterRequest | FetchEarlierNotes | Done
 )
 """A message of one execution."""
-HostMessage = HostUsageReport | GrantsInEffect | HostNewsReport
+HostMessage = HostUsageReport | GrantsInEffect | HostNoteReport
 """A message of the process about target hosts."""
 ToProcess = (
     ProcessConfig

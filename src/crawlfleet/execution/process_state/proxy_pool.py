@@ -1,7 +1,7 @@
 """Proxies that requests go through: pools with health, rotation and cool-down.
 
-A pool knows how its proxies do and may serve many executions. A way through it belongs to one execution and knows which
-proxy it keeps for whom. A proxy that fails is left out for a while, twice as long each time, and then tried again.
+A pool keeps the health of its proxies and may serve many executions. A rotation belongs to one execution and keeps the
+proxy of each host. A proxy that fails is left out for a while, twice as long each time, and then tried again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from crawlfleet.model.proxy_health import ProxyHealth
 
 COOL_S, COOL_MAX_S = 30.0, 1_800.0
 NODE_POOL = "pool "
-"""Begins what people are told of a pool that the node was given."""
+"""Prefix of the name under which people see a pool that the node was given."""
 ROTATIONS = ("request", "host", "session")
 HOSTS_KEPT = 10_000
 _SMOOTH = 0.2
@@ -25,13 +25,13 @@ _PORTS = {"http": 80, "https": 443}
 @dataclass(slots=True, eq=False)
 class Proxy:
     url: str
-    """Without user and password."""
+    """URL without user and password."""
     host: str
     port: int
     user: str | None = None
     password: str = ""
     failures: int = 0
-    """In a row."""
+    """Number of failures in a row."""
     down_until: float = 0.0
     latency_s: float = 0.0
     uses: int = 0
@@ -39,12 +39,12 @@ class Proxy:
 
     @property
     def name(self) -> str:
-        """As people may see it."""
+        """Host and port, as people may see the proxy."""
         return f"{self.host}:{self.port}"
 
 
 class NoProxy(Exception):
-    """All proxies of a pool are down."""
+    """Raised when all proxies of a pool are down."""
 
     def __init__(self, pool: str, count: int, again_s: float) -> None:
         super().__init__(f"all {count} proxies of {pool} are down, the next is tried in {again_s:.0f} s")
@@ -52,7 +52,7 @@ class NoProxy(Exception):
 
 
 def parse_proxy(text: str) -> Proxy:
-    """Reads `http://user:password@host:port`. Raises ValueError, which does not repeat what may be a password."""
+    """Parse `http://user:password@host:port`. Raises ValueError, which does not repeat what may be a password."""
     try:
         parts = urlsplit(text.strip())
         port = parts.port
@@ -68,7 +68,7 @@ def parse_proxy(text: str) -> Proxy:
 
 
 def parse_pools(lines: Iterable[str]) -> dict[str, list[str]]:
-    """Pools as a file has them: a name and a URL on each line. Raises ValueError that names the line."""
+    """Parse the lines of a file of pools: a name and a URL on each line. Raises ValueError that names the line."""
     pools: dict[str, list[str]] = {}
     for number, line in enumerate(lines, 1):
         words = line.split()
@@ -86,7 +86,7 @@ def parse_pools(lines: Iterable[str]) -> dict[str, list[str]]:
 
 class ProxyPool:
     def __init__(self, name: str, urls: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
-        """`name` is how people are told of it. Raises ValueError for what is no proxy."""
+        """Create a pool; `name` is shown to people. Raises ValueError for a URL that is no proxy."""
         self.name = name
         self._clock = clock
         self._proxies = [parse_proxy(url) for url in dict.fromkeys(urls)]
@@ -98,7 +98,7 @@ class ProxyPool:
         return proxy.down_until <= self._clock()
 
     def report_health(self) -> list[ProxyHealth]:
-        """How each proxy does; a span counts from now."""
+        """Return the health of each proxy; a span counts from now."""
         now = self._clock()
         return [
             ProxyHealth(
@@ -114,7 +114,7 @@ class ProxyPool:
         ]
 
     def choose_proxy(self) -> Proxy:
-        """The one used least of those that are up, the faster of two. Raises NoProxy."""
+        """Return the least used proxy of those that are up, the faster of two. Raises NoProxy."""
         up = [proxy for proxy in self._proxies if self.is_up(proxy)]
         if not up:
             first = min(proxy.down_until for proxy in self._proxies)
@@ -126,7 +126,10 @@ class ProxyPool:
         proxy.latency_s += _SMOOTH * (took_s - proxy.latency_s) if proxy.latency_s else took_s
 
     def note_failure(self, proxy: Proxy) -> float:
-        """For how long it is left out. Requests that were under way when it failed are the same failure."""
+        """Return the seconds for which the proxy is left out.
+
+        Requests that were under way when it failed are the same failure.
+        """
         now = self._clock()
         if proxy.down_until <= now:
             proxy.failures += 1
@@ -137,7 +140,7 @@ class ProxyPool:
 
 
 class ProxyRotation:
-    """One execution's way through a pool."""
+    """The choice of proxies of one execution: which proxy of a pool is kept for which host."""
 
     def __init__(
         self, pool: ProxyPool, rotation: str = "request", log: Callable[[str, str], None] | None = None
@@ -148,7 +151,7 @@ class ProxyRotation:
         self._kept_proxies: dict[str, Proxy] = {}
 
     def choose_proxy(self, host: str) -> Proxy:
-        """Raises NoProxy."""
+        """Return the proxy for a host. Raises NoProxy."""
         key = host if self._rotation == "host" else ""
         proxy = None if self._rotation == "request" else self._kept_proxies.get(key)
         if proxy is None or not self.pool.is_up(proxy):
@@ -172,5 +175,5 @@ class ProxyRotation:
             self._log(f"proxy {proxy.name} of {self.pool.name} is left out for {cool_s:.0f} s: {why}", "warning")
 
     def drop_proxy(self, host: str) -> None:
-        """The host does not like the proxy that is kept for it: the next request goes through another."""
+        """Drop the proxy that is kept for a host, because the host refuses it: the next request uses another."""
         self._kept_proxies.pop(host if self._rotation == "host" else "", None)

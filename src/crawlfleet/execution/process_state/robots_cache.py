@@ -1,6 +1,6 @@
-"""What is known of sites' robots.txt, for all executions of a process: it is the same for everybody.
+"""The robots.txt cache holds the rules of sites for all executions of a process, as they are the same for all of them.
 
-Light on purpose: every executor process has one, only those that crawl load what fills it.
+Its imports are few on purpose: every executor process has a cache, and only those that crawl load what fills it.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from protego import Protego
 
 KEPT_S = 86_400.0
-"""RFC 9309: no longer than a day."""
+"""Limit on the seconds that rules are kept: RFC 9309 allows a day."""
 LEAST_S = 300.0
-"""Whatever a site says of caching: its robots.txt is not asked for with every page."""
+"""Least seconds that rules are kept, whatever the headers of a site: robots.txt is not requested with every page."""
 FAILED_S = 60.0
 HOSTS = 1_000
 TOTAL_BYTES = 32 << 20
-"""Of texts; what is made of them is several times that."""
+"""Limit on the size of all texts; the rules parsed from them take several times that."""
 _MAX_AGE = re.compile(r"(?:^|[\s,])(?:s-maxage|max-age)\s*=\s*\"?([0-9]{1,10})", re.IGNORECASE)
 _NO_CACHE = re.compile(r"(?:^|[\s,])no-(?:cache|store)\b", re.IGNORECASE)
 
@@ -32,12 +32,12 @@ _NO_CACHE = re.compile(r"(?:^|[\s,])no-(?:cache|store)\b", re.IGNORECASE)
 @dataclass(slots=True)
 class RobotsEntry:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Who reads it."""
+    """Lock of the caller that reads the robots.txt."""
     good_until: float = 0.0
     rules: Protego | None = None
-    """None: everything is allowed."""
+    """Parsed rules; None if everything is allowed."""
     failure: PageFailed | None = None
-    """Why it cannot be had: nothing is allowed."""
+    """Failure because of which the robots.txt cannot be read, so that nothing is allowed."""
     size_bytes: int = 0
 
 
@@ -51,7 +51,7 @@ class RobotsCache:
         return len(self._entries)
 
     def get_entry(self, key: str) -> RobotsEntry:
-        """The last one that was asked for goes last."""
+        """Return the entry of a key, made if necessary; it becomes the most recently used one."""
         entry = self._entries.pop(key, None) or RobotsEntry()
         self._entries[key] = entry
         if len(self._entries) > HOSTS:
@@ -78,7 +78,7 @@ class RobotsCache:
     def _forget_oldest(self) -> None:
         oldest = self._entries.pop(next(iter(self._entries)))
         self._bytes -= oldest.size_bytes
-        # Whoever holds it still may use it, and give it back its size.
+        # A caller that still holds the entry may use it, and give it back its size.
         oldest.size_bytes = 0
 
 

@@ -15,7 +15,7 @@ from crawlfleet.model.product import (
     ProductChange,
     ProductRecord,
     content_hash,
-    key_of,
+    product_key,
 )
 
 VALUE_CHARS = 500
@@ -62,7 +62,7 @@ def changed_fields(was: Product, now: Product) -> dict[str, Any]:
 
 
 def _new_product(project: str, product: Product, execution: ExecutionId, now: Instant) -> ProductUpdate:
-    key = key_of(project, product.shop, product.id)
+    key = product_key(project, product.shop, product.id)
     record = ProductRecord(key, project, product, content_hash(product), now, now, now, now, None, 1, execution)
     return ProductUpdate(record, _change(record, ChangeKind.NEW, {}, now))
 

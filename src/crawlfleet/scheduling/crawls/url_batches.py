@@ -94,7 +94,7 @@ def next_lease(
     return UrlLease(numbers, min(pages_left, total if 2 * total <= 3 * share else share))
 
 
-class WorkOutlook(NamedTuple):
+class WorkForecast(NamedTuple):
     """Whether members would get work, after one of them got its lease."""
 
     for_waiting: bool
@@ -103,11 +103,11 @@ class WorkOutlook(NamedTuple):
     """Whether a busy member would get something in advance."""
 
 
-def work_outlook(
+def forecast_work(
     limits: CrawlLimits, pages: int, waiting: Sequence[OpenUrlBatch], leased: Sequence[OpenUrlBatch]
-) -> WorkOutlook:
-    """Whether members would get work: none has to ask in vain, which costs a transaction each time."""
-    return WorkOutlook(
+) -> WorkForecast:
+    """Whether members would get work: no member has to ask in vain, which costs a transaction each time."""
+    return WorkForecast(
         next_lease(limits, pages, waiting, leased, is_busy=False) is not None,
         next_lease(limits, pages, waiting, leased, is_busy=True) is not None,
     )

@@ -108,7 +108,7 @@ def _is_fair(
     holders: Mapping[KeyT, Holder],
 ) -> bool:
     """Whether the present parts may stay: none is less than half of a fair part, so that small changes move nothing."""
-    if not total_units(list(current_units.values())).fits(pool):
+    if not total_units(list(current_units.values())).fits_within(pool):
         return False
     if any(
         2 * current_units[key].rate < fair[key].rate or 2 * current_units[key].concurrency < fair[key].concurrency

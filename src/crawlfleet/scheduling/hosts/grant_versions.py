@@ -73,7 +73,7 @@ class HostShares(Generic[KeyT]):
             share.may_use if share.is_cut and share.free_at is None else share.current
             for share in self.holders.values()
         ]
-        return total_units(held).fits(self.pool)
+        return total_units(held).fits_within(self.pool)
 
     def set_wanted(self, key: KeyT, wanted: int | None, now: float) -> bool:
         """Set what a holder wants, and add the holder if it is new. True when that is a change."""
@@ -154,9 +154,9 @@ class HostShares(Generic[KeyT]):
                 continue
             if bool(units) != bool(share.current):
                 share.since = now
-            if not share.current.fits(units):
+            if not share.current.fits_within(units):
                 share.cut_version, share.free_at = next_versions[key], None
-            share.may_use = share.may_use.most(units._replace(rate=units.rate + share.spent))
+            share.may_use = share.may_use.larger_units(units._replace(rate=units.rate + share.spent))
             share.current, share.sent_pacing = units, self.pacing
             changed.add(key)
         return changed

@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from crawlfleet.model.daily_quota import FIRST, MOST, QUOTAS, Amounts, Day, Holding, Over, Want, day_of, end_of
+from crawlfleet.model.daily_quota import (
+    FIRST,
+    MOST,
+    QUOTAS,
+    Amounts,
+    Day,
+    Holding,
+    QuotaDenial,
+    SliceRequest,
+    day_end,
+    utc_day,
+)
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.model.project import OnFull, Project, Quotas
 
@@ -61,7 +72,7 @@ def _daily_quotas(project: Project, used: Amounts, day: Day) -> Iterator[DailyQu
     for quota, amount in zip(QUOTAS, used, strict=True):
         limit = getattr(project.quotas, quota)
         if limit is not None:
-            yield DailyQuotaViolation(project.name, quota, limit, amount, max(0, limit - amount), end_of(day))
+            yield DailyQuotaViolation(project.name, quota, limit, amount, max(0, limit - amount), day_end(day))
 
 
 def _worth_a_retry(quota: DailyQuotaViolation) -> int:
@@ -79,29 +90,29 @@ def grant_amounts(requested: Amounts, quotas: Quotas, used: Amounts) -> Amounts:
 
 
 def quota_denials(
-    want: Want, granted: Amounts, holding: Holding, project: Project, used: Amounts, now: Instant
-) -> list[Over]:
+    want: SliceRequest, granted: Amounts, holding: Holding, project: Project, used: Amounts, now: Instant
+) -> list[QuotaDenial]:
     """The denial of each requested amount of which nothing is left. `used` and `holding` are as they were before."""
     denials = []
-    day = day_of(now)
+    day = utc_day(now)
     own = holding.today if holding.day == day else Amounts()
-    for quota, requested, given, amount, own_amount in zip(QUOTAS, want.asked, granted, used, own, strict=True):
+    for quota, requested, given, amount, own_amount in zip(QUOTAS, want.amounts, granted, used, own, strict=True):
         if requested <= 0 or given:
             continue
         limit: int = getattr(project.quotas, quota)
-        violation = DailyQuotaViolation(project.name, quota, limit, amount, 0, end_of(day))
+        violation = DailyQuotaViolation(project.name, quota, limit, amount, 0, day_end(day))
         if 0 < limit <= own_amount:
             words = quota.replace("_", " ")
             whole = f"needs more than the whole quota '{words}' of project {project.name}: {limit:,}"
-            denials.append(Over(quota, project.name, whole, 0))
+            denials.append(QuotaDenial(quota, project.name, whole, 0))
         else:
             waits = project.on_full is OnFull.WAIT
             again_ms = violation.renews_at - now if waits else 0
-            denials.append(Over(quota, project.name, violation.sentence, again_ms, is_held=amount > own_amount))
+            denials.append(QuotaDenial(quota, project.name, violation.sentence, again_ms, is_held=amount > own_amount))
     return denials
 
 
-def holding_after_grant(holding: Holding, want: Want, granted: Amounts, day: Day) -> Holding:
+def holding_after_grant(holding: Holding, want: SliceRequest, granted: Amounts, day: Day) -> Holding:
     """What the execution holds after a grant. Amounts of an older day cannot be given back any more."""
     today = holding.today if holding.day == day else Amounts()
     return holding._replace(day=day, number=want.number, today=today.plus(granted), total=holding.total.plus(granted))

@@ -70,7 +70,7 @@ class Allowance:
         return max(0, allowed)
 
     def deduct(self, requirement: Requirement, count: int) -> None:
-        self._use.add(requirement, count)
+        self._use.add_tasks(requirement, count)
 
     def violation(self, requirement: Requirement) -> QuotaViolation | DailyQuotaViolation | None:
         """The quota that one more task would violate; one that the task can never meet goes first."""

@@ -53,7 +53,7 @@ def cancel_task(reason: str) -> DecideTransition:
     def decide(row: LiveTask, _policy: RetryPolicy) -> TaskTransition | Refusal:
         if row.status.is_held:
             return TaskTransition(row._replace(recall=Recall.CANCEL), Kind.TASK_RECALLED, reason=reason)
-        return TaskTransition(row.unheld(TaskStatus.CANCELLED), Kind.TASK_CANCELLED, reason=reason)
+        return TaskTransition(row.without_node(TaskStatus.CANCELLED), Kind.TASK_CANCELLED, reason=reason)
 
     return decide
 
@@ -268,7 +268,7 @@ def _apply_recall(row: LiveTask, policy: RetryPolicy, now: Instant, rng: Random)
 
 
 def _requeue(row: LiveTask, ended: ExecutionStatus, reason: str, *, losses: int | None = None) -> TaskTransition:
-    after = row.unheld(TaskStatus.PENDING, losses=row.losses if losses is None else losses)
+    after = row.without_node(TaskStatus.PENDING, losses=row.losses if losses is None else losses)
     return TaskTransition(after, Kind.TASK_REASSIGN, ended, reason=reason)
 
 
@@ -284,7 +284,7 @@ def _apply_return(
         failure = Failure(ErrorClass.BLOCKED, f"parked {MAX_PARKINGS} times in vain, the last time because {message}")
         return _apply_failure(row, policy, failure, ExecutionStatus.FAILED, now, rng)
     until = now + park.span_ms
-    after = row.unheld(TaskStatus.WAITING, due_at=until + rng.randint(0, park_spread_ms(park.span_ms)))
+    after = row.without_node(TaskStatus.WAITING, due_at=until + rng.randint(0, park_spread_ms(park.span_ms)))
     parking = ParkedTask(park.cause, park.subject, until, times, message)
     return TaskTransition(after, Kind.TASK_PARKED, ExecutionStatus.PARKED, reason=message, parking=parking)
 
@@ -307,7 +307,7 @@ def _apply_failure(
         return TaskTransition(after, Kind.TASK_CANCELLED, ended, failure, reason="cancelled while running")
     due_at = next_attempt_at(policy, failure, row.retries, now, rng)
     if due_at is not None:
-        after = row.unheld(TaskStatus.RETRYING, retries=row.retries + 1, due_at=due_at)
+        after = row.without_node(TaskStatus.RETRYING, retries=row.retries + 1, due_at=due_at)
         return TaskTransition(after, Kind.TASK_RETRYING, ended, failure, reason=failure.message)
     is_timeout = ended is ExecutionStatus.TIMEOUT
     status = TaskStatus.TIMEOUT if is_timeout else TaskStatus.FAILED
@@ -328,5 +328,5 @@ def _apply_process_death(
         return TaskTransition(
             after, Kind.TASK_FAILED, ExecutionStatus.FAILED, failure, reason=reason, is_dead_letter=True
         )
-    after = row.unheld(TaskStatus.RETRYING, deaths=deaths, due_at=now + backoff_ms(policy, deaths, rng))
+    after = row.without_node(TaskStatus.RETRYING, deaths=deaths, due_at=now + backoff_ms(policy, deaths, rng))
     return TaskTransition(after, Kind.TASK_RETRYING, ExecutionStatus.FAILED, failure, reason=failure.message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crawlfleet.model.event import Event, EventBatch, expand
+from crawlfleet.model.event import Event, EventBatch, expand_batches
 from crawlfleet.model.instants import Instant
 from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.transaction import Engine, Tx
@@ -59,7 +59,7 @@ class EventTables:
                 for start, count, written_at, body in log_rows:
                     events.extend(
                         event
-                        for event in expand(start, written_at, row_codec.decode_events(bytes(body)))
+                        for event in expand_batches(start, written_at, row_codec.decode_events(bytes(body)))
                         if event.number > number
                     )
                     first, size = start + count, size + len(body)

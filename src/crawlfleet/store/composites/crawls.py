@@ -34,12 +34,12 @@ from crawlfleet.scheduling.crawls.url_batches import (
     CLOSING,
     OpenUrlBatch,
     UrlLease,
-    WorkOutlook,
+    WorkForecast,
+    forecast_work,
     limit_reached,
     next_lease,
     pack_batches,
     url_level,
-    work_outlook,
 )
 from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
@@ -261,8 +261,8 @@ class _CrawlUpdate:
 
     def _remaining_work(
         self, waiting: Sequence[OpenUrlBatch], leased: Sequence[OpenUrlBatch], *, is_cut: bool = False
-    ) -> WorkOutlook:
-        return WorkOutlook(True, True) if is_cut else work_outlook(self.limits, self.row["pages"], waiting, leased)
+    ) -> WorkForecast:
+        return WorkForecast(True, True) if is_cut else forecast_work(self.limits, self.row["pages"], waiting, leased)
 
     async def _lease_batches(self, url_lease: UrlLease, asking: Asking) -> tuple[int, list[CrawlUrl], list[CrawlUrl]]:
         """Lease URL batches as one; return its number, its URLs, and the URLs that are left of the batches it was made
@@ -331,7 +331,7 @@ class _CrawlUpdate:
 
 
 def _progress_event(crawl: CrawlState, now: Instant) -> EventBatch:
-    rate = crawl.rate_per_s(now) if crawl.finished_at is not None else crawl.lately_per_s(now) or crawl.rate_per_s(now)
+    rate = crawl.rate_per_s(now) if crawl.finished_at is not None else crawl.recent_per_s(now) or crawl.rate_per_s(now)
     left_s = crawl.left_s(now)
     return EventBatch(
         Kind.CRAWL_PROGRESS,

@@ -16,7 +16,7 @@ from crawlfleet.model import limits
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.execution import Failure
 from crawlfleet.model.flow import Edge, Ended, StepKey, StepSpec, Unrun
-from crawlfleet.model.ids import GroupId, TaskId, following
+from crawlfleet.model.ids import GroupId, TaskId, ids_from
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.model.task import LiveTask, RetryPolicy, TaskTransition
@@ -123,7 +123,7 @@ class StepRelease:
         self, steps: Iterable[_StoredStep], ends: Mapping[TaskId, _End]
     ) -> dict[TaskId, bytes]:
         """Read the results of parents, only for steps that look at results at all, and not more than they may read."""
-        seen = (_seen_parents(stored, ends) for stored in steps if stored.items is None and stored.spec.looks)
+        seen = (_seen_parents(stored, ends) for stored in steps if stored.items is None and stored.spec.needs_results)
         wanted = {
             task for tasks in seen if _total_bytes(tasks, ends) <= flow_steps.MAX_SEEN_BYTES for task in tasks.values()
         }
@@ -135,7 +135,7 @@ class StepRelease:
         if stored.items is not None:
             return await self._fan_in(stored, ends)
         seen = _seen_parents(stored, ends)
-        if stored.spec.looks and (size := _total_bytes(seen, ends)) > flow_steps.MAX_SEEN_BYTES:
+        if stored.spec.needs_results and (size := _total_bytes(seen, ends)) > flow_steps.MAX_SEEN_BYTES:
             return flow_steps.FailStep(
                 f"the results it looks at have {size} bytes; at most {flow_steps.MAX_SEEN_BYTES} are read"
             )
@@ -143,7 +143,7 @@ class StepRelease:
         for key, task in seen.items():
             end = ends[task]
             try:
-                result = row_codec.decode_json(results[task]) if stored.spec.looks and task in results else None
+                result = row_codec.decode_json(results[task]) if stored.spec.needs_results and task in results else None
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
                 return flow_steps.FailStep(f"the result of step {key} cannot be read: {exc}")
             ended[key] = Ended(end.status, result, end.reason, end.unrun)
@@ -228,7 +228,7 @@ class StepRelease:
         # The step may leave this lane before its items do.
         await self._lanes.keep_lanes(tx, [step.lane])
         ((project, workflow, name, spec),) = await tx.fetch(COPIED, step.id)
-        items = following(stored.spec.first_item, count)
+        items = ids_from(stored.spec.first_item, count)
         columns = ("id", "project", "workflow", "name", "created_at", "parameters", "spec", "group_id")
         rows = [
             (task, project, workflow, f"{name}[{index}]"[-limits.NAME_CHARS :], now, body, spec, step.group)
@@ -271,7 +271,7 @@ class StepRelease:
 
 def _tasks_to_read(stored: _StoredStep) -> Iterable[TaskId]:
     if stored.items is not None:
-        return following(stored.spec.first_item, stored.items)
+        return ids_from(stored.spec.first_item, stored.items)
     return stored.spec.sees.values()
 
 

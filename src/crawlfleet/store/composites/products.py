@@ -22,7 +22,7 @@ from crawlfleet.model.product import (
     ProductKey,
     ProductRecord,
     SyncCounts,
-    key_of,
+    product_key,
 )
 from crawlfleet.ports.composite_store import ProductBatch, ProductFilter
 from crawlfleet.ports.record_page import RecordPage
@@ -159,7 +159,7 @@ def _kind_conditions(since: Instant) -> dict[str, ColumnElement[bool]]:
 async def put_products(tx: Tx, sightings: Sequence[ProductSighting], now: Instant) -> None:
     """Write products in the caller's transaction, which holds the executions that saw them. If a product was seen
     several times, the last sighting counts."""
-    by_key = {key_of(seen.project, seen.product.shop, seen.product.id): seen for seen in sightings}
+    by_key = {product_key(seen.project, seen.product.shop, seen.product.id): seen for seen in sightings}
     keys = sorted(by_key)
     locked = PRODUCTS.from_rows(await tx.fetch(LOCK_PRODUCTS, keys)) if keys else []
     stored = {record.key: record for record in locked}

@@ -24,9 +24,9 @@ from crawlfleet.model.host_stats import (
     Batch,
     Counted,
     Folded,
-    add,
-    nothing,
-    summed,
+    add_row,
+    empty_row,
+    sum_rows,
 )
 from crawlfleet.model.instants import Instant
 from crawlfleet.store import schema
@@ -118,17 +118,17 @@ async def _accept_batches(tx: Tx, batches: Sequence[Batch], now: Instant) -> lis
 def _sum_batches(batches: Sequence[Folded]) -> dict[tuple[int, Instant], dict[str, list[int]]]:
     """Sum batches by span and its start, for each host and for all hosts. Hours and totals are summed from minutes:
     there are far fewer of them than batches."""
-    sums: dict[tuple[int, Instant], dict[str, list[int]]] = defaultdict(lambda: defaultdict(nothing))
+    sums: dict[tuple[int, Instant], dict[str, list[int]]] = defaultdict(lambda: defaultdict(empty_row))
     for batch in batches:
         minute = sums[MINUTE_S, batch.at - batch.at % (MINUTE_S * 1000)]
         for host, figures in batch.hosts:
-            add(minute[host], figures)
+            add_row(minute[host], figures)
     for (_, starts_at), minute in list(sums.items()):
-        all_hosts = summed(minute.values())
+        all_hosts = sum_rows(minute.values())
         minute[ALL_HOSTS] = all_hosts
         for key in ((HOUR_S, starts_at - starts_at % (HOUR_S * 1000)), (TOTAL, 0)):
             for host, figures in minute.items():
-                add(sums[key][host], figures)
+                add_row(sums[key][host], figures)
     return sums
 
 
@@ -145,7 +145,7 @@ async def _fold_span(tx: Tx, span_s: int, starts_at: Instant, counted: Mapping[s
     for host in hosts:
         since, figures = stored.get(host, (now, None))
         if figures is not None:
-            add(counted[host], _decode_row(bytes(figures)))
+            add_row(counted[host], _decode_row(bytes(figures)))
         rows.append((host, span_s, starts_at, since, now, _encode(counted[host])))
     if stored:
         await tx.execute(REPLACED, span_s, starts_at, list(stored))

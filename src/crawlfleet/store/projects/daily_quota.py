@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from crawlfleet.model.daily_quota import Amounts, Day, Holding, Slice, Want, day_of
+from crawlfleet.model.daily_quota import Amounts, Day, Holding, Slice, SliceRequest, utc_day
 from crawlfleet.model.execution import ParkCause
 from crawlfleet.model.ids import ExecutionId, TaskId
 from crawlfleet.model.instants import Instant
@@ -66,7 +66,7 @@ class DailyTables:
     _engine: Engine
     _lanes: LaneBook
 
-    async def grant_slices(self, wants: Sequence[Want], now: Instant) -> list[Slice | None]:
+    async def grant_slices(self, wants: Sequence[SliceRequest], now: Instant) -> list[Slice | None]:
         async def grant_all(tx: Tx) -> list[Slice | None]:
             return await _SliceGranting(tx, self._lanes, now).grant_slices(wants)
 
@@ -80,7 +80,7 @@ class DailyTables:
             names = [row[0] for row in await tx.fetch(PARKED_PROJECTS)]
             if not names:
                 return []
-            day = day_of(now)
+            day = utc_day(now)
             used = await load_day_uses(tx, names, day)
             projects = {row[0]: project_from_row(row) for row in await tx.fetch(PROJECTS_AMONG, names)}
             tasks: list[TaskId] = []
@@ -119,7 +119,7 @@ async def load_day_uses(tx: Tx, projects: Sequence[str], day: Day) -> dict[str, 
 
 
 async def forget_days(tx: Tx, now: Instant, limit: int) -> int:
-    today = day_of(now)
+    today = utc_day(now)
     return await tx.execute(OLD_DAYS, today - KEEP_DAYS, limit) + await tx.execute(OLD_HOLDINGS, today - 1, limit)
 
 
@@ -128,12 +128,12 @@ class _SliceGranting:
         self._tx = tx
         self._lanes = lanes
         self._now = now
-        self._day = day_of(now)
+        self._day = utc_day(now)
         self._holdings: dict[ExecutionId, Holding] = {}
         self._tasks: dict[ExecutionId, TaskId] = {}
         """Tasks of the executions that were granted something."""
 
-    async def grant_slices(self, requests: Sequence[Want]) -> list[Slice | None]:
+    async def grant_slices(self, requests: Sequence[SliceRequest]) -> list[Slice | None]:
         tx, tasks = self._tx, sorted({request.task for request in requests})
         lanes: dict[TaskId, LaneId] = dict(await tx.fetch(LANES_OF, tasks))
         await self._lanes.load_lanes(tx, set(lanes.values()))
@@ -158,12 +158,12 @@ class _SliceGranting:
         await self._write_rows(before, used)
         return answers
 
-    def _grant_slice(self, request: Want, project: Project, used: dict[str, Amounts]) -> Slice:
+    def _grant_slice(self, request: SliceRequest, project: Project, used: dict[str, Amounts]) -> Slice:
         holding = self._holdings.get(request.execution) or Holding(request.execution, project.name, self._day, 0)
         if request.number <= holding.number:
             return Slice(holding.number, holding.total)
         amounts = used[project.name]
-        granted = grant_amounts(request.asked, project.quotas, amounts)
+        granted = grant_amounts(request.amounts, project.quotas, amounts)
         denials = tuple(quota_denials(request, granted, holding, project, amounts, self._now))
         if not any(granted):
             return Slice(request.number, holding.total, denials)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from crawlfleet.errors import OverLimit
-from crawlfleet.model.daily_quota import day_of
+from crawlfleet.model.daily_quota import utc_day
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.project import OnFull, Project, Use
 from crawlfleet.model.status import WAITING_STATUSES
@@ -54,7 +54,7 @@ def over_limit(full: str, renews_at: Instant | None, now: Instant) -> OverLimit:
 
 
 async def _load_exhausted(tx: Tx, projects: Sequence[Project], now: Instant) -> dict[str, DailyQuotaViolation]:
-    daily, day = [project for project in projects if project.quotas.limits_days], day_of(now)
+    daily, day = [project for project in projects if project.quotas.limits_days], utc_day(now)
     used = await load_day_uses(tx, [project.name for project in daily], day) if daily else {}
     return {project.name: full for project in daily if (full := exhausted_quota(project, used[project.name], day))}
 
@@ -69,5 +69,5 @@ async def held_by_project(tx: Tx, lanes: LaneBook, names: Sequence[str] | None =
     await lanes.load_lanes(tx, (row[0] for row in rows))
     uses: dict[str, Use] = {}
     for lane, count in rows:
-        uses.setdefault(lanes[lane].project, Use()).add(lanes[lane].requirement, int(count))
+        uses.setdefault(lanes[lane].project, Use()).add_tasks(lanes[lane].requirement, int(count))
     return uses

@@ -294,7 +294,7 @@ class _Adding:
 
     def _accept_cancelled(self, item: NewTask, reason: str) -> Accepted:
         task = LiveTask.new(item.id, item.lane, item.timeout_s, status=_CANCELLED, group=item.group)
-        self._done.append(FinalTask.of(task, reason, self._now))
+        self._done.append(FinalTask.from_live(task, reason, self._now))
         return Accepted(item.id, _CANCELLED, item.created_at, item.priority)
 
     async def _write_rows(self) -> None:

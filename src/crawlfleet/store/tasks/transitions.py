@@ -163,7 +163,7 @@ class Transition:
                 self._used[task.execution] = step.used
         if after.status.is_final:
             self._updates.pop(task.id, None)
-            self._finals[task.id] = FinalTask.of(after, step.reason, self._now)
+            self._finals[task.id] = FinalTask.from_live(after, step.reason, self._now)
             if step.is_dead_letter:
                 lane = self._lanes[task.lane]
                 self._dead_letters.append(_dead_letter_row(task, step, project, lane.requirement.task_type, self._now))

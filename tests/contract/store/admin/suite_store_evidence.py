@@ -150,7 +150,7 @@ async def evidence_is_found_by_subject_with_the_newest_address(store: Store, kit
 
 async def what_a_task_was_about_is_found_while_it_lives_and_when_it_is_over(store: Store, kit: Kit) -> None:
     requirement = Requirement("echo", strategy="anti_crawling", subjects=(SHOP,))
-    lane = Lane.of("default", PROJECT, 5, requirement)
+    lane = Lane.with_id("default", PROJECT, 5, requirement)
     await store.ensure_lanes([lane])
     plain = await kit.submit_one()
     fields = {"retry": RetryPolicy(1, 2.0, 3.0), "parameters": b'{"url":"http://shop.example"}'}

@@ -226,7 +226,7 @@ async def _may_join(store: Store, kit: Kit, join_key: str, enrolment: str) -> bo
 
 
 def _joining(kit: Kit, join_key: str, device_id: str | None = None, **fields: Any) -> NewNode:
-    return NewNode(kit.ids.one(), join_key, "secret", NodeDescription("worker", device_id=device_id), **fields)
+    return NewNode(kit.ids.new_id(), join_key, "secret", NodeDescription("worker", device_id=device_id), **fields)
 
 
 def _claim(kit: Kit, scope: str = "scope", body: bytes = b"body") -> Claim:

@@ -17,7 +17,7 @@ DAY_MS = 86_400_000
 
 
 def a_schedule(kit: Kit, every_s: int = 60, **fields: Any) -> Schedule:
-    number, timing = kit.ids.one(), fields.pop("timing", None) or Timing(every_s=every_s)
+    number, timing = kit.ids.new_id(), fields.pop("timing", None) or Timing(every_s=every_s)
     coming = times.next_tick(number, timing, kit.now, kit.now)
     usual = Schedule(
         number,

@@ -330,7 +330,7 @@ async def _crawl(
 ) -> tuple[GroupId, list[Run]]:
     """A crawl, and executions of its members, each on a node of its own."""
     limits = CrawlLimits(max(1, members), depth, max_pages, max_ms, max_bytes)
-    new = NewGroup(kit.ids.one(), "shop", kind=GroupKind.CRAWL, crawl=NewCrawl(limits, list(seeds)))
+    new = NewGroup(kit.ids.new_id(), "shop", kind=GroupKind.CRAWL, crawl=NewCrawl(limits, list(seeds)))
     added = await kit.store.add_tasks([Submission([], group=new)], kit.now)
     assert added.answers[0].group == new.id
     return new.id, [await _member(kit, new.id) for _ in range(members)]

@@ -18,7 +18,7 @@ ROUNDS = 15
 
 
 async def a_group_is_made_with_its_members(store: Store, kit: Kit) -> None:
-    new = NewGroup(kit.ids.one(), "shop", "spring", GroupKind.SHARDS, True, b'{"shards": 3}')
+    new = NewGroup(kit.ids.new_id(), "shop", "spring", GroupKind.SHARDS, True, b'{"shards": 3}')
     items = [kit.new_task(group=new.id) for _ in range(3)]
     (answer,) = (await store.add_tasks([Submission(items, group=new)], kit.now)).answers
     assert answer.group == new.id
@@ -32,7 +32,7 @@ async def a_group_is_made_with_its_members(store: Store, kit: Kit) -> None:
 
 
 async def a_group_with_one_bad_task_is_not_made(store: Store, kit: Kit) -> None:
-    new = NewGroup(kit.ids.one(), "shop")
+    new = NewGroup(kit.ids.new_id(), "shop")
     items = [kit.new_task(group=new.id), kit.new_task(group=new.id, parents=[12_345])]
     async with kit.unchanged():
         (answer,) = (await store.add_tasks([Submission(items, group=new)], kit.now)).answers
@@ -52,7 +52,7 @@ async def the_same_key_makes_no_second_group(store: Store, kit: Kit) -> None:
     claim = Claim("shop", "key", b"body", kit.now + DAY_MS)
     answers: list[SubmissionAnswer] = []
     for _ in range(2):
-        new = NewGroup(kit.ids.one(), "shop")
+        new = NewGroup(kit.ids.new_id(), "shop")
         items = [kit.new_task(group=new.id)]
         answers += (await store.add_tasks([Submission(items, claim=claim, group=new)], kit.now)).answers
     assert answers[0].group is not None
@@ -62,7 +62,7 @@ async def the_same_key_makes_no_second_group(store: Store, kit: Kit) -> None:
 
 async def the_same_key_twice_at_once_makes_one_group(store: Store, kit: Kit) -> None:
     claim = Claim("shop", "key", b"body", kit.now + DAY_MS)
-    news = [NewGroup(kit.ids.one(), "shop") for _ in range(2)]
+    news = [NewGroup(kit.ids.new_id(), "shop") for _ in range(2)]
     one, twin = (await store.add_tasks([Submission([], claim=claim, group=new) for new in news], kit.now)).answers
     assert (one.group, one.is_replay) == (news[0].id, False)
     assert (twin.group, twin.is_replay) == (news[0].id, True)

@@ -11,7 +11,7 @@ from crawlfleet.model.product import (
     Product,
     ProductRecord,
     SyncCounts,
-    key_of,
+    product_key,
 )
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.ports.composite_store import ProductBatch, ProductFilter
@@ -255,7 +255,7 @@ def _gone(product_id: str) -> Product:
 
 
 def _key(product_id: str) -> int:
-    return key_of(PROJECT, SHOP, product_id)
+    return product_key(PROJECT, SHOP, product_id)
 
 
 async def _put(kit: Kit, run: Run, *products: Product) -> bool:

@@ -56,7 +56,7 @@ async def a_jar_without_a_name_is_that_of_the_task_or_of_its_crawl(store: Store,
     node = await kit.node()
     run = await kit.run_one(node)
     await store.merge_cookie_jar(_changes(run, "a=1", jar="", at=kit.now), kit.now)
-    group = NewGroup(kit.ids.one(), "shop", kind=GroupKind.CRAWL, crawl=NewCrawl(CrawlLimits(2, 1, 10), []))
+    group = NewGroup(kit.ids.new_id(), "shop", kind=GroupKind.CRAWL, crawl=NewCrawl(CrawlLimits(2, 1, 10), []))
     await store.add_tasks([Submission([], group=group)], kit.now)
     members = [await kit.run_one(node, group=group.id) for _ in range(2)]
     await store.merge_cookie_jar(_changes(members[0], "b=1", jar="", at=kit.now), kit.now)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from crawlfleet.model import host_stats
-from crawlfleet.model.host_stats import ALL_HOSTS, BYTES, HOUR_S, MINUTE_S, PAGES, REQUESTS, Batch, nothing
+from crawlfleet.model.host_stats import ALL_HOSTS, BYTES, HOUR_S, MINUTE_S, PAGES, REQUESTS, Batch, empty_row
 from crawlfleet.ports.store import Store
 from testkit.factories import Kit
 
@@ -14,7 +14,7 @@ NODE, OTHER = 7, 8
 
 
 def _row(requests: int, pages: int = 0, size: int = 0) -> list[int]:
-    row = nothing()
+    row = empty_row()
     row[REQUESTS], row[PAGES], row[BYTES] = requests, pages, size
     return row
 

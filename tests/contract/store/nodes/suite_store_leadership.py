@@ -9,7 +9,7 @@ import pytest
 from crawlfleet.errors import NotLeader
 from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.host import Host
-from crawlfleet.model.host_stats import Batch, nothing
+from crawlfleet.model.host_stats import Batch, empty_row
 from crawlfleet.model.ids import BOOTS, IdSlot
 from crawlfleet.model.status import Health, NodeStatus
 from crawlfleet.ports.event_store import EndedRuns
@@ -201,7 +201,7 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
     item = await kit.assignment(task, node)
     run = await kit.run_one(await kit.node())
     room = Preemption(run.task, run.execution, 1, run.node.id, other)
-    await store.add_figures([Batch(node.id, 1, 1, [("a.example", nothing())])], now)
+    await store.add_figures([Batch(node.id, 1, 1, [("a.example", empty_row())])], now)
     far = now + 10_000_000
     writes: dict[str, Callable[[int], Awaitable[object]]] = {
         "assign_tasks": lambda term: store.assign_tasks([item], term, now),

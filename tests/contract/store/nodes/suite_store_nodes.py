@@ -34,7 +34,7 @@ async def a_registered_node_is_pending_and_keeps_what_it_said(store: Store, kit:
         True,
         9_000,
     )
-    node = await store.register_node(NewNode(kit.ids.one(), "key", "secret", description), kit.now)
+    node = await store.register_node(NewNode(kit.ids.new_id(), "key", "secret", description), kit.now)
     (record,) = await kit.second.load_nodes()
     assert (record.id, record.status, record.health) == (node, NodeStatus.PENDING, Health.UNKNOWN)
     assert record.description == description
@@ -374,7 +374,7 @@ async def a_node_announces_only_itself(store: Store, kit: Kit) -> None:
                 await store.replace_description(node, NodeDescription("n"), kit.now, join_key)
         with pytest.raises(Conflict):
             await store.replace_description(node, NodeDescription("n", device_id="worker-001"), kit.now, "mine")
-        for unknown in (gone, kit.ids.one()):
+        for unknown in (gone, kit.ids.new_id()):
             with pytest.raises(NotFound):
                 await store.replace_description(unknown, NodeDescription("n"), kit.now, None)
 
@@ -409,13 +409,15 @@ async def a_cluster_is_put_and_changed(store: Store, kit: Kit) -> None:
 
 
 def _named(kit: Kit, join_key: str, secret: str, device_id: str | None = None, lease_ms: int = 9_000) -> NewNode:
-    return NewNode(kit.ids.one(), join_key, secret, NodeDescription("worker", device_id=device_id, lease_ms=lease_ms))
+    return NewNode(
+        kit.ids.new_id(), join_key, secret, NodeDescription("worker", device_id=device_id, lease_ms=lease_ms)
+    )
 
 
 async def a_cluster_is_dropped_with_its_configuration_when_nothing_is_in_it(store: Store, kit: Kit) -> None:
     await store.put_cluster(Cluster("eu"), kit.now)
     await store.put_config("eu", {"slots": 3}, "ann", kit.now)
-    lane = Lane.of("default", "", 5, Requirement("echo", cluster="eu"))
+    lane = Lane.with_id("default", "", 5, Requirement("echo", cluster="eu"))
     await store.ensure_lanes([lane])
     task = await kit.submit_one(lane=lane)
     with pytest.raises(Conflict, match="open tasks name"):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from crawlfleet.errors import OverLimit
-from crawlfleet.model.daily_quota import DAY_MS, Amounts, Slice, Want, day_of, end_of
+from crawlfleet.model.daily_quota import DAY_MS, Amounts, Slice, SliceRequest, day_end, utc_day
 from crawlfleet.model.execution import End, ParkCause
 from crawlfleet.model.project import OnFull, Project, Quotas
 from crawlfleet.model.status import TaskStatus
@@ -19,7 +19,7 @@ from testkit.flow_kit import FlowKit
 
 PAGE = Amounts(1)
 MANY = Amounts(1_000)
-DAY = day_of(START)
+DAY = utc_day(START)
 
 
 def daily(
@@ -35,8 +35,8 @@ async def _ask(store: Store, kit: Kit, run: Run, number: int, asked: Amounts = M
     return given
 
 
-def _want(run: Run, number: int, asked: Amounts = MANY) -> Want:
-    return Want(run.node.id, run.task, run.execution, number, asked)
+def _want(run: Run, number: int, asked: Amounts = MANY) -> SliceRequest:
+    return SliceRequest(run.node.id, run.task, run.execution, number, asked)
 
 
 async def _used(kit: Kit, day: int = DAY) -> Amounts:
@@ -68,10 +68,10 @@ async def the_last_page_is_granted_and_then_none(store: Store, kit: Kit) -> None
     kit.later(3_600_000)
     async with kit.unchanged():
         refused = await _ask(store, kit, one, 3)
-    (over,) = refused.overs
+    (over,) = refused.denials
     assert (refused.total.pages, over.quota, over.project, over.is_held) == (2, "pages_per_day", PROJECT, True)
     assert over.message == f"quota 'pages per day' of project {PROJECT}: 0 of 3 left until 00:00 UTC"
-    assert kit.now + over.again_ms == end_of(DAY)
+    assert kit.now + over.again_ms == day_end(DAY)
 
 
 async def without_a_quota_of_it_an_amount_is_only_counted(store: Store, kit: Kit) -> None:
@@ -116,7 +116,7 @@ async def only_the_live_execution_on_its_node_is_granted_anything(store: Store, 
 async def a_quota_of_nothing_grants_nothing(store: Store, kit: Kit) -> None:
     await store.change_project(PROJECT, daily(0, on_full=OnFull.REFUSE), 1, kit.now)
     run = await kit.run_one(await kit.node())
-    (over,) = (await _ask(store, kit, run, 1)).overs
+    (over,) = (await _ask(store, kit, run, 1)).denials
     assert (over.again_ms, over.is_held) == (0, False)
     assert "0 of 0 left" in over.message
 
@@ -126,7 +126,7 @@ async def who_had_the_whole_day_alone_is_told_that_it_will_never_do(store: Store
     run = await kit.run_one(await kit.node())
     for number in (1, 2):
         await _ask(store, kit, run, number)
-    (over,) = (await _ask(store, kit, run, 3)).overs
+    (over,) = (await _ask(store, kit, run, 3)).denials
     assert over.message == f"needs more than the whole quota 'pages per day' of project {PROJECT}: 2"
     assert (over.again_ms, over.is_held) == (0, False)
 
@@ -137,7 +137,7 @@ async def a_changed_quota_applies_to_the_next_want(store: Store, kit: Kit) -> No
     for number in range(1, 9):
         await _ask(store, kit, run, number, PAGE)
     await store.change_project(PROJECT, daily(4), 2, kit.now)
-    assert (await _ask(store, kit, run, 9, PAGE)).overs, "nothing more, and nothing is taken away"
+    assert (await _ask(store, kit, run, 9, PAGE)).denials, "nothing more, and nothing is taken away"
     assert await _used(kit) == Amounts(8)
     await store.change_project(PROJECT, daily(9), 3, kit.now)
     assert (await _ask(store, kit, run, 9, PAGE)) == Slice(9, Amounts(9))
@@ -198,8 +198,8 @@ async def a_new_day_begins_with_nothing_used(store: Store, kit: Kit) -> None:
     one, other = await kit.run(await kit.node(), 2)
     for run in (one, other):
         await _ask(store, kit, run, 1)
-    assert (await _ask(store, kit, one, 2)).overs
-    kit.later(end_of(DAY) - kit.now)
+    assert (await _ask(store, kit, one, 2)).denials
+    kit.later(day_end(DAY) - kit.now)
     assert (await _ask(store, kit, one, 2)) == Slice(2, Amounts(2))
     assert (await _used(kit), await _used(kit, DAY + 1)) == (Amounts(2), Amounts(1))
 
@@ -296,7 +296,7 @@ async def a_project_that_refuses_is_shut_while_its_day_is_spent(store: Store, ki
         with pytest.raises(OverLimit, match="pages per day") as refused:
             await store.add_flow(flow.new._replace(limited=(PROJECT,)), None, kit.now)
     assert answer.over_quota == f"quota 'pages per day' of project {PROJECT}: 0 of 1 left until 00:00 UTC"
-    assert (answer.renews_at, refused.value.retry_after_s) == (end_of(DAY), (end_of(DAY) - kit.now) / 1000)
+    assert (answer.renews_at, refused.value.retry_after_s) == (day_end(DAY), (day_end(DAY) - kit.now) / 1000)
     kit.later(DAY_MS)
     (answer,) = (await store.add_tasks([Submission([kit.new_task()], limited=(PROJECT,))], kit.now)).answers
     assert answer.over_quota is None
@@ -318,7 +318,7 @@ async def parked_tasks_come_back_when_there_is_room_again(store: Store, kit: Kit
     for number in range(1, 9):
         await _ask(store, kit, holder, number, PAGE)
     for run in others:
-        await kit.park(run, end_of(DAY) - kit.now, ParkCause.DAILY_QUOTA, PROJECT)
+        await kit.park(run, day_end(DAY) - kit.now, ParkCause.DAILY_QUOTA, PROJECT)
     stranger = await kit.run_one(node, lane=await kit.known_lane("other"))
     await kit.park(stranger, 60_000, ParkCause.DAILY_QUOTA, PROJECT)
     kit.later(10_000)

@@ -94,7 +94,7 @@ async def a_dropped_project_has_the_defaults_again(store: Store, kit: Kit) -> No
 
 
 async def what_a_project_uses_is_counted(store: Store, kit: Kit) -> None:
-    lane = Lane.of("default", PROJECT, 5, Requirement("echo", resources=(("cpu", 0.5), ("memory_mb", 64.0))))
+    lane = Lane.with_id("default", PROJECT, 5, Requirement("echo", resources=(("cpu", 0.5), ("memory_mb", 64.0))))
     await store.ensure_lanes([lane])
     node = await kit.node()
     await kit.submit(2)
@@ -189,9 +189,9 @@ async def hands_and_leader_at_once_never_pass_a_quota(store: Store, kit: Kit) ->
     for round_ in range(ROUNDS):
         project = f"project {round_}"
         lane = await kit.known_lane(project)
-        fence = (await store.change_project(project, quotas(running=1), kit.ids.one(), kit.now)).fence
+        fence = (await store.change_project(project, quotas(running=1), kit.ids.new_id(), kit.now)).fence
         tasks = await kit.submit(3, lane=lane)
-        items = [Assignment(task, lane.id, kit.ids.one(), node.id, node.session) for task in tasks]
+        items = [Assignment(task, lane.id, kit.ids.new_id(), node.id, node.session) for task in tasks]
         await asyncio.gather(
             store.assign_by_hand(items[0], project, one, kit.now),
             kit.second.assign_by_hand(items[1], project, one, kit.now),
@@ -238,7 +238,7 @@ async def submits_of_many_at_once_stay_below_the_quota(store: Store, kit: Kit) -
 async def a_project_may_refuse_what_it_cannot_run_at_once(store: Store, kit: Kit) -> None:
     want = Project(PROJECT, quotas=Quotas(running=3, cpu=1.0), on_full=OnFull.REFUSE)
     await store.change_project(PROJECT, lambda _: want, 1, kit.now)
-    half = Lane.of("default", PROJECT, 5, Requirement("echo", resources=(("cpu", 0.75),)))
+    half = Lane.with_id("default", PROJECT, 5, Requirement("echo", resources=(("cpu", 0.75),)))
     await store.ensure_lanes([half])
     await kit.run_one(await kit.node(), lane=half)
     assert not await _taken(kit, store, 1, lane=half), "the cores are in use"

@@ -114,7 +114,7 @@ async def a_lane_that_was_ensured_lately_is_not_asked_for_again(store: Store, ki
 
 async def a_lane_that_one_master_removes_and_another_remembers_comes_back(store: Store, kit: Kit) -> None:
     clock, (leader, other) = _masters(kit, 2)
-    term, lane = await kit.term(), Lane.of("default", "rare", 5, Requirement("echo"))
+    term, lane = await kit.term(), Lane.with_id("default", "rare", 5, Requirement("echo"))
     await other.ensure_lanes([lane])
     task = kit.new_task(lane=lane)
     for sweep in (1, 2):
@@ -132,7 +132,7 @@ async def a_lane_that_one_master_removes_and_another_remembers_comes_back(store:
 
 async def a_task_is_never_put_into_a_lane_that_nobody_remembers(store: Store, kit: Kit) -> None:
     _, (master,) = _masters(kit, 1)
-    task = kit.new_task(lane=Lane.of("default", "rare", 5, Requirement("echo")))
+    task = kit.new_task(lane=Lane.with_id("default", "rare", 5, Requirement("echo")))
     async with kit.unchanged():
         with pytest.raises(InvariantBroken, match="do not exist"):
             await master.add_tasks([Submission([task])], kit.now)
@@ -140,7 +140,7 @@ async def a_task_is_never_put_into_a_lane_that_nobody_remembers(store: Store, ki
 
 async def what_was_not_committed_confirms_nothing(store: Store, kit: Kit) -> None:
     _, (master,) = _masters(kit, 1)
-    lane = Lane.of("default", "rare", 5, Requirement("echo"))
+    lane = Lane.with_id("default", "rare", 5, Requirement("echo"))
     write = master.engine.write
 
     async def torn(tx: Tx) -> None:

@@ -52,7 +52,7 @@ async def what_is_final_is_not_delivered(store: Store, kit: Kit) -> None:
 async def a_thousand_are_assigned_but_for_the_one_that_is_not_pending(store: Store, kit: Kit) -> None:
     node, tasks = await kit.node(), await kit.submit(1_000)
     batch = [await kit.assignment(tasks[0], node)]
-    batch = [batch[0]._replace(task=task, execution=kit.ids.one()) for task in tasks]
+    batch = [batch[0]._replace(task=task, execution=kit.ids.new_id()) for task in tasks]
     await kit.cancel(tasks[617])
     applied = await store.assign_tasks(batch, None, kit.now)
     assert {task: refusal.code for task, refusal in applied.refused.items()} == {tasks[617]: Code.NOT_READY}
@@ -132,7 +132,7 @@ async def the_refused_one_does_not_harm_its_neighbours(store: Store, kit: Kit) -
     batch = [
         await kit.assignment(first, gone),
         await kit.assignment(second, ready),
-        Assignment(third, kit.lane.id, kit.ids.one(), ready.id, ready.session),
+        Assignment(third, kit.lane.id, kit.ids.new_id(), ready.id, ready.session),
     ]
     applied = await store.assign_tasks(batch, None, kit.now)
     assert applied.after == {second: ASSIGNED}
@@ -179,7 +179,7 @@ async def nothing_stays_assigned_to_a_session_that_ends_meanwhile(store: Store, 
     for _ in range(ROUNDS):
         tasks = await kit.submit(3)
         first = await kit.assignment(tasks[0], node)
-        batch = [first._replace(task=task, execution=kit.ids.one()) for task in tasks]
+        batch = [first._replace(task=task, execution=kit.ids.new_id()) for task in tasks]
         ending = kit.second.end_session(node.id, node.session, NodeStatus.UNRESPONSIVE, kit.lose(), kit.now)
         calls = [store.assign_tasks(batch, None, kit.now), ending]
         await asyncio.gather(*kit.rng.sample(calls, len(calls)))

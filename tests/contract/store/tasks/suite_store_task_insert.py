@@ -138,7 +138,7 @@ async def an_unknown_parent_is_named_with_its_place(store: Store, kit: Kit) -> N
 
 
 async def a_task_in_a_lane_nobody_made_known_is_our_own_fault(store: Store, kit: Kit) -> None:
-    unknown = Lane.of("never", "made", 5, Requirement("known"))
+    unknown = Lane.with_id("never", "made", 5, Requirement("known"))
     async with kit.unchanged():
         with pytest.raises(InvariantBroken):
             await kit.add([kit.new_task(), kit.new_task(lane=unknown)])
@@ -159,7 +159,9 @@ async def a_lane_can_be_made_known_again(store: Store, kit: Kit) -> None:
 
 
 async def a_lane_made_known_by_another_master_is_found(store: Store, kit: Kit) -> None:
-    lane = Lane.of("default", "books", 3, Requirement("echo", capabilities=(("gpu", 1.0), ("langs", ("de", "en")))))
+    lane = Lane.with_id(
+        "default", "books", 3, Requirement("echo", capabilities=(("gpu", 1.0), ("langs", ("de", "en"))))
+    )
     await kit.second.ensure_lanes([lane])
     assert await store.load_lanes([lane.id, kit.lane.id]) == [lane, kit.lane]
     answer = await kit.add([kit.new_task(lane=lane)])

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from crawlfleet.bootstrap.master import Master, Terms
+from crawlfleet.bootstrap.master import Master, MasterOptions
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.execution.agent.agent import Agent, AgentSettings
 from crawlfleet.model.event import Kind
@@ -98,7 +98,9 @@ class Site(Installation):
 
 @asynccontextmanager
 async def running(store: SqlStore, folder: Path, **strategies: StrategyFactory) -> AsyncIterator[Site]:
-    master = await Master.start("master", store, MemoryBroker(), {"echo": {}}, terms=Terms(strategies=strategies))
+    master = await Master.start(
+        "master", store, MemoryBroker(), {"echo": {}}, options=MasterOptions(strategies=strategies)
+    )
     site = Site(master, folder)
     loops = asyncio.create_task(master.run())
     try:

@@ -23,7 +23,7 @@ from testkit.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.integration, pytest.mark.postgres]
 
-RARE = Lane.of("default", "rare", 5, Requirement("echo"))
+RARE = Lane.with_id("default", "rare", 5, Requirement("echo"))
 BLOCKED = (
     "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' "
     "AND query LIKE '%lane%'"

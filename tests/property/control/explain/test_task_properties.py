@@ -90,7 +90,7 @@ class Installation:
             cluster=self.rng.choice((None, None, "other")),
             categories=self.rng.choice(((), (), ("news",))),
         )
-        lane = Lane.of(self.rng.choice(QUEUES), self.rng.choice(PROJECTS), self.rng.randint(1, 10), requirement)
+        lane = Lane.with_id(self.rng.choice(QUEUES), self.rng.choice(PROJECTS), self.rng.randint(1, 10), requirement)
         await self.kit.store.ensure_lanes([lane])
         parents = self.rng.sample(self.tasks, min(len(self.tasks), self.rng.choice((0, 0, 1, 2))))
         due_at = self.kit.now + self.rng.randrange(5_000) if self.rng.random() < 0.2 else None
@@ -153,7 +153,7 @@ class Installation:
         def change(have: Project) -> Project:
             return Project(have.name, quotas=limits)
 
-        await self.kit.store.change_project(self.rng.choice(PROJECTS), change, self.kit.ids.one(), self.kit.now)
+        await self.kit.store.change_project(self.rng.choice(PROJECTS), change, self.kit.ids.new_id(), self.kit.now)
 
     async def join(self) -> None:
         if len(self.nodes) < 6:

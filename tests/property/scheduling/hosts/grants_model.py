@@ -93,7 +93,7 @@ class World:
             if self._steps % 5 == 0:
                 for node in self.nodes:
                     self._hear(node)
-            self.allowed.append((self.now, self.shares.pool.most(self.shares.may_use).rate))
+            self.allowed.append((self.now, self.shares.pool.larger_units(self.shares.may_use).rate))
             self._check_log()
 
     def look(self) -> None:
@@ -107,7 +107,7 @@ class World:
         for key in changed:
             self.versions[key] = self.versions.get(key, 0) + 1
         after = self.shares.may_use
-        assert after.fits(self.shares.pool.most(before)), (before, after, self.shares.pool)
+        assert after.fits_within(self.shares.pool.larger_units(before)), (before, after, self.shares.pool)
 
     def _live(self, node: Node) -> None:
         if node.may_send(self.now):

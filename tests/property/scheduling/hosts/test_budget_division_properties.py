@@ -69,7 +69,7 @@ class Grants(RuleBasedStateMachine):
         if hasattr(self, "world"):
             for node in self.world.nodes:
                 if node.uses and self.world.now - node.heard_at < GUARD_S:
-                    assert node.uses.fits(self.world.shares.holders[node.key].may_use)
+                    assert node.uses.fits_within(self.world.shares.holders[node.key].may_use)
 
     def teardown(self) -> None:
         """When all is quiet, everybody who wants something is served in turn."""
@@ -86,7 +86,7 @@ class Grants(RuleBasedStateMachine):
             world.step()
             served |= {node.key for node in mine if node.uses}
         assert served == {node.key for node in mine}
-        assert world.shares.may_use.fits(world.shares.pool)
+        assert world.shares.may_use.fits_within(world.shares.pool)
 
 
 Grants.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
@@ -104,8 +104,8 @@ def test_raises_never_pass_the_budget_and_cuts_are_free(pool: Units, listed: lis
         holder.may_use = holder.current
     before = total_units([holder.may_use for holder in listed])
     given_units = divide_budget(pool, holders, now)
-    after = total_units([holders[key].may_use.most(units) for key, units in given_units.items()])
-    assert after.fits(pool.most(before))
+    after = total_units([holders[key].may_use.larger_units(units) for key, units in given_units.items()])
+    assert after.fits_within(pool.larger_units(before))
     assert all(given_units[key] == NONE for key, holder in holders.items() if holder.wanted is None)
 
 

@@ -72,7 +72,7 @@ class Tiers:
                     self._live(node, process)
             if self.rng.random() < 0.15:
                 self._look()
-            self.allowed.append((self.now, self.shares.pool.most(self.shares.may_use).rate))
+            self.allowed.append((self.now, self.shares.pool.larger_units(self.shares.may_use).rate))
             self._check()
 
     def _change(self, node: Divider, process: Node) -> None:

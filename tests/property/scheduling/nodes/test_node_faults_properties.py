@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawlfleet.model.execution import End
-from crawlfleet.model.host_stats import answered, answers, error_place, nothing, unreached
+from crawlfleet.model.host_stats import count_answers, count_unreached, empty_row, error_place, record_answer
 from crawlfleet.model.node import Measurement, Node, NodeDescription
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import Health, NodeStatus
@@ -55,13 +55,13 @@ class Fleet:
         self.processes.record_ends(node, [("web_crawl", self.ends[node][0], self.ends[node][1])], self.at)
 
     def report_host(self, node: int, host: str, failures: Sequence[str]) -> None:
-        row = nothing()
+        row = empty_row()
         for failure in failures:
             if failure.isdigit():
-                answered(row, int(failure), 0.1)
+                record_answer(row, int(failure), 0.1)
             else:
                 row[error_place(failure)] += 1
-        self.reach.record_requests(node, host, answers(row), unreached(row), self.at)
+        self.reach.record_requests(node, host, count_answers(row), count_unreached(row), self.at)
 
     def judge(self) -> None:
         crash_rates, network_rates = self.processes.fault_rates(self.at), self.reach.fault_rates(self.at)

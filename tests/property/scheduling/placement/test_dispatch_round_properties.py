@@ -74,9 +74,9 @@ def test_what_is_placed_is_shared_over_many_small_passes(
     lanes = {}
     for name in weighted:
         for queue in ("x", "y"):
-            lane = Lane.of(queue, name, 5, Requirement("web_crawl"))
+            lane = Lane.with_id(queue, name, 5, Requirement("web_crawl"))
             lanes[lane.id] = lane
-            order.update_lane(lane, ids.one(), 100_000)
+            order.update_lane(lane, ids.new_id(), 100_000)
     placed: Counter[str] = Counter()
     for _ in range(30):
         placer = Placer([node_state(slots=rng.randint(0, 50))], rng=rng)
@@ -147,10 +147,10 @@ class QuotasAreKept(RuleBasedStateMachine):
         n=st.integers(1, 9),
     )
     def submit(self, project: str, which: Requirement, priority: int, n: int) -> None:
-        lane = Lane.of("default", project, priority, which)
+        lane = Lane.with_id("default", project, priority, which)
         self.lanes[lane.id] = lane
         self.sizes[lane.id] += n
-        self.order.update_lane(lane, self.ids.one(), self.sizes[lane.id])
+        self.order.update_lane(lane, self.ids.new_id(), self.sizes[lane.id])
 
     @rule(project=st.sampled_from(PROJECTS), quotas=limits, weight=weights)
     def describe(self, project: str, quotas: Quotas, weight: float) -> None:
@@ -174,7 +174,7 @@ class QuotasAreKept(RuleBasedStateMachine):
             self.held.update(dict.fromkeys(pairs, lane))
             self.sizes[lane_id] -= len(nodes)
             assert self.sizes[lane_id] >= 0
-            self.order.update_lane(lane, self.ids.one(), self.sizes[lane_id])
+            self.order.update_lane(lane, self.ids.new_id(), self.sizes[lane_id])
 
     def it_counts_as_the_ledger_does(self) -> None:
         for state in self.states:
@@ -255,9 +255,9 @@ def test_while_a_slot_is_free_nothing_that_would_fit_is_left(
     order, ids = LaneOrder(Ageing()), IdFactory(1, lambda: NOW)
     lanes = {}
     for priority, requirement, size in asked:
-        lane = Lane.of("default", f"p{size % 3}", priority, requirement)
+        lane = Lane.with_id("default", f"p{size % 3}", priority, requirement)
         lanes[lane.id] = (lane, size)
-        order.update_lane(lane, ids.one(), size)
+        order.update_lane(lane, ids.new_id(), size)
     placer = Placer(states, rng=random.Random(0))
     choice = DispatchRound(
         placer, FairSharesByRank(), RoundInputs(), RoundLimits(10_000, quantum), lambda asked: asked

@@ -19,7 +19,7 @@ puts = st.lists(
     ),
     max_size=30,
 )
-LANES = [Lane.of(f"q{n}", f"p{n % 3}", n % 10 + 1, Requirement("echo")) for n in range(13)]
+LANES = [Lane.with_id(f"q{n}", f"p{n % 3}", n % 10 + 1, Requirement("echo")) for n in range(13)]
 
 
 @SETTINGS
@@ -31,7 +31,7 @@ def test_the_order_that_is_kept_is_the_order_made_anew(
     order = LaneOrder(ageing)
     known: dict[int, tuple[int, int]] = {}
     for number, (which, age_ms, size) in enumerate(changes):
-        oldest = IdFactory(number, lambda age_ms=age_ms: NOW - age_ms).one()  # type: ignore[misc]
+        oldest = IdFactory(number, lambda age_ms=age_ms: NOW - age_ms).new_id()  # type: ignore[misc]
         order.update_lane(LANES[which], oldest, size)
         known[which] = (oldest, size)
     for now in (NOW, *(NOW + later for later in looks)):
@@ -75,10 +75,10 @@ def test_the_lowest_is_served_in_time_under_an_endless_stream_of_tens(
     """More tens come in each second than are served, and still the low one gets its turn."""
     clock = [NOW]
     ids = IdFactory(1, lambda: clock[0])
-    low_lane, high_lane = (Lane.of("q", "p", rank, Requirement("echo")) for rank in (priority, 10))
+    low_lane, high_lane = (Lane.with_id("q", "p", rank, Requirement("echo")) for rank in (priority, 10))
     order = LaneOrder(Ageing(step_s))
-    tens = deque(ids.take(backlog))
-    order.update_lane(low_lane, ids.one(), 1)
+    tens = deque(ids.new_ids(backlog))
+    order.update_lane(low_lane, ids.new_id(), 1)
     waited_s = 0
     while True:
         for _ in range(5):
@@ -90,4 +90,4 @@ def test_the_lowest_is_served_in_time_under_an_endless_stream_of_tens(
             tens.popleft()
         clock[0] += 1_000
         waited_s += 1
-        tens.extend(ids.take(6))
+        tens.extend(ids.new_ids(6))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from crawlfleet.model.daily_quota import DAY_MS, FIRST, QUOTAS, Amounts, Holding, Want, day_of
+from crawlfleet.model.daily_quota import DAY_MS, FIRST, QUOTAS, Amounts, Holding, SliceRequest, utc_day
 from crawlfleet.model.project import OnFull, Project, Quotas
 from crawlfleet.scheduling.quotas.daily_quota import (
     count_retriable,
@@ -50,7 +50,7 @@ class Days(RuleBasedStateMachine):
 
     @property
     def day(self) -> int:
-        return day_of(self.now)
+        return utc_day(self.now)
 
     @rule(pages=LIMITS, size=SIZES)
     def change_quota(self, pages: int | None, size: int | None) -> None:
@@ -66,7 +66,7 @@ class Days(RuleBasedStateMachine):
     def want(self, data: st.DataObject, asked: Amounts, is_again: bool) -> None:
         one = self.running[data.draw(st.sampled_from(sorted(self.running)))]
         number = one.holding.number + (0 if is_again else 1)
-        want = Want(1, 1, one.holding.execution, number, asked)
+        want = SliceRequest(1, 1, one.holding.execution, number, asked)
         if number <= one.holding.number:
             return  # told what it was told before
         used = self.uses.get(self.day, Amounts())

@@ -23,7 +23,7 @@ from testkit.clock import FakeClock
 from testkit.factories import Kit
 
 SEEDS, STEPS = 40, 300
-LANES = [Lane.of("default", "shop", priority, Requirement("echo")) for priority in range(1, 7)]
+LANES = [Lane.with_id("default", "shop", priority, Requirement("echo")) for priority in range(1, 7)]
 WITHOUT_A_LANE = (
     "SELECT t.id FROM (SELECT id, lane FROM live UNION ALL SELECT id, lane FROM done) AS t "
     "WHERE NOT EXISTS (SELECT 1 FROM lane WHERE lane.id = t.lane)"

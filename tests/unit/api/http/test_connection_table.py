@@ -54,7 +54,7 @@ class Site:
 
     def connect(self, address: str = "10.0.0.1") -> tuple[Peer, Line]:
         line = Line()
-        return self.guard.admit(line, address), line
+        return self.guard.admit_connection(line, address), line
 
 
 def test_a_newcomer_takes_the_place_of_the_oldest_of_the_address_with_the_most() -> None:
@@ -126,7 +126,7 @@ def test_a_connection_that_shows_a_token_is_counted_no_more_and_never_displaced(
     known = [site.connect() for _ in range(2)]
     for peer, _ in known:
         peer.identify()
-        peer.proceed()
+        peer.clear_deadline()
     assert site.guard.unidentified == 0
     strangers = [site.connect("10.0.0.2") for _ in range(5)]
     assert [line.is_aborted for _, line in strangers] == [True, True, True, False, False]
@@ -158,13 +158,13 @@ def test_deadlines_are_of_what_the_caller_has_to_do_next() -> None:
     site.now.at += 0.1
     site.guard.sweep()
     assert over == [Wait.HEAD]
-    peer.proceed()
+    peer.clear_deadline()
     site.now.at += 3_600
     site.guard.sweep()
     assert over == [Wait.HEAD], "while the server works the caller has no deadline"
-    peer.expect(Wait.BODY)
-    site.guard.forget(peer)
-    peer.expect(Wait.BODY)
+    peer.set_deadline(Wait.BODY)
+    site.guard.forget_peer(peer)
+    peer.set_deadline(Wait.BODY)
     site.now.at += 3_600
     site.guard.sweep()
     assert over == [Wait.HEAD], "a connection that has ended is not waited for"
@@ -177,12 +177,12 @@ def test_a_known_caller_may_rest_while_it_reads() -> None:
     known.identify()
     over: list[str] = []
     stranger.on_expiry, known.on_expiry = (lambda _: over.append("stranger")), (lambda _: over.append("known"))
-    stranger.expect(Wait.READ)
-    known.expect(Wait.READ)
+    stranger.set_deadline(Wait.READ)
+    known.set_deadline(Wait.READ)
     site.now.at += WRITE_TIMEOUT_S
     site.guard.sweep()
     assert over == ["stranger"]
-    stranger.proceed()
+    stranger.clear_deadline()
     site.now.at += IDENTIFIED_READ_S - WRITE_TIMEOUT_S
     site.guard.sweep()
     assert over == ["stranger", "known"]

@@ -69,7 +69,7 @@ class Desk:
     async def node(self, secret: str, enrolment: str | None = None) -> int:
         """Its secret is its join key, too. `enrolment` is what it joins with."""
         spent = None if enrolment is None else hash_secret(enrolment)
-        new = NewNode(self.kit.ids.one(), secret, hash_secret(secret), NodeDescription("worker"), spent)
+        new = NewNode(self.kit.ids.new_id(), secret, hash_secret(secret), NodeDescription("worker"), spent)
         return await self.kit.store.register_node(new, self.clock.now())
 
 

@@ -16,7 +16,7 @@ from tests.unit.store.store_kit import sqlite_kit
 
 
 async def test_the_leader_drops_a_window_over_a_lane_that_does_not_exist(tmp_path: Path) -> None:
-    gone = Lane.of("default", "gone", 5, Requirement("echo"))
+    gone = Lane.with_id("default", "gone", 5, Requirement("echo"))
     async with sqlite_kit(tmp_path) as kit:
         await kit.node(task_types=("echo",))
         broker = MemoryBroker()
@@ -24,7 +24,7 @@ async def test_the_leader_drops_a_window_over_a_lane_that_does_not_exist(tmp_pat
             name="m", boot=99, store=kit.store, broker=broker, clock=KitClock(kit), rng=Random(1), schemas={}
         )
         await master.dispatcher.run_term(await kit.term(), kit.now)
-        await broker.ready_index.offer_tasks({gone.id: [kit.ids.one()]})
+        await broker.ready_index.offer_tasks({gone.id: [kit.ids.new_id()]})
         task = await kit.submit_one()
         await broker.ready_index.offer_tasks({kit.lane.id: [task]})
         with pytest.raises(InvariantBroken, match="do not exist"):

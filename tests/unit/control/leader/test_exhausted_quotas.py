@@ -11,7 +11,7 @@ import pytest
 
 from crawlfleet.control.loops.preempter import PreemptReport
 from crawlfleet.errors import OverLimit
-from crawlfleet.model.daily_quota import day_of, end_of
+from crawlfleet.model.daily_quota import day_end, utc_day
 from crawlfleet.model.execution import End, ParkCause
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.project import OnFull, Quotas
@@ -122,7 +122,7 @@ async def test_a_spent_day_places_nothing_until_midnight(kit: Kit) -> None:
         "quota": "pages_per_day",
         "project": "shop",
     }
-    shop.clock.jump(end_of(day_of(shop.clock.now())) - shop.clock.now() - 1)
+    shop.clock.jump(day_end(utc_day(shop.clock.now())) - shop.clock.now() - 1)
     assert await shop.one.dispatch() == 0
     shop.clock.advance(1.1)
     assert await shop.one.dispatch() == 1, "within a look of midnight"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from crawlfleet.bootstrap.master import Master, Terms
+from crawlfleet.bootstrap.master import Master, MasterOptions
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.control.tasks.admission import WaitingLimit
 from crawlfleet.errors import OverLimit
@@ -29,8 +29,8 @@ class Desk:
         self.clock = FakeClock(kit.now)
 
     async def master(self, most: int) -> Master:
-        terms = Terms(waiting=WaitingLimit(installation=most))
-        return await Master.start("m", self.kit.store, MemoryBroker(), {"echo": {}}, clock=self.clock, terms=terms)
+        terms = MasterOptions(waiting=WaitingLimit(installation=most))
+        return await Master.start("m", self.kit.store, MemoryBroker(), {"echo": {}}, clock=self.clock, options=terms)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import random
-import selectors
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -33,49 +32,25 @@ from crawlfleet.wire.sync import (
     SyncUp,
     SyncVerdict,
 )
+from testkit.virtual_loop import VirtualLoop, running_loop
 
 P = ParamSpec("P")
 LEASE_MS = 9_000
-
-
-class _Selector(selectors.SelectSelector):
-    now = 1_000.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            raise AssertionError("everything waits for something that will never happen")
-        self.now += max(0.0, timeout)
-        return super().select(0)
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    """Instead of waiting for a timer it moves its time forward to it."""
-
-    def __init__(self) -> None:
-        self._clockwork = _Selector()
-        super().__init__(self._clockwork)
-
-    def time(self) -> float:
-        return self._clockwork.now
-
-    def stand_still(self, seconds: float) -> None:
-        """As under SIGSTOP: time passes and no callback runs."""
-        self._clockwork.now += seconds
+START_S = 1_000.0
+"""Where time begins: a span that is taken for an instant shows."""
 
 
 def virtual(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     @functools.wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-            runner.run(test(*args, **kwargs))
+        with VirtualLoop(start_s=START_S) as loop:
+            loop.run(test(*args, **kwargs))
 
     return run
 
 
 def stand_still(seconds: float) -> None:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, VirtualLoop)
-    loop.stand_still(seconds)
+    running_loop().stand_still(seconds)
 
 
 def monotonic() -> float:

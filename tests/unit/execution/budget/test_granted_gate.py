@@ -32,7 +32,7 @@ class Link:
         self.acks.append((version, list(pending)))
         self.used.append(used.get(HOST))
 
-    def report_news(self, host: str, kind: int, span_ms: int) -> None:
+    def report_host_note(self, host: str, kind: int, span_ms: int) -> None:
         self.told.append((host, kind, span_ms))
 
 

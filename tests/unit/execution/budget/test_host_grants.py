@@ -237,7 +237,7 @@ async def test_a_refusal_stops_all_processes_and_is_told_until_it_was_heard() ->
         process.want(8)
     kit.take(8)
     kit.asked.clear()
-    kit.grants.record_host_news(HOST, HostNoteKind.TOO_MANY, 30_000)
+    kit.grants.record_host_note(HOST, HostNoteKind.TOO_MANY, 30_000)
     assert (kit.rates, kit.asked) == ([0, 0], [0.0])
     assert kit.processes[1].shares[HOST].away_until >= monotonic() + 30
     told = [HostNewsBody(HOST, 429, 30_000)]
@@ -270,8 +270,8 @@ async def test_nonsense_of_a_strangers_code_is_passed_over() -> None:
     kit = Kit()
     kit.grants.record_usage(99, [HostUsage(HOST, 5)])
     kit.grants.record_usage(1, [HostUsage("x" * 10_000, 5), HostUsage("", 1), HostUsage(OTHER, -5, -7)])
-    kit.grants.record_host_news("unknown.example", 429, 5)
-    kit.grants.record_host_news(OTHER, 77, 5)
+    kit.grants.record_host_note("unknown.example", 429, 5)
+    kit.grants.record_host_note(OTHER, 77, 5)
     kit.grants.acknowledge_grants(99, 5, [])
     hosts, news = kit.up()
     assert (set(hosts), news, hosts[OTHER].requests) == ({OTHER}, [], 0)

@@ -10,26 +10,26 @@ from crawlfleet.execution.budget.host_gate import HostUsage
 from crawlfleet.execution.budget.host_stats import BATCH_EVERY_S, MAX_NAMED_HOSTS, HostStats
 from crawlfleet.model import host_stats as figures
 from crawlfleet.model import limits
-from crawlfleet.model.host_stats import ALL_HOSTS, BLOCKED, PAGES, REQUESTS, nothing
+from crawlfleet.model.host_stats import ALL_HOSTS, BLOCKED, PAGES, REQUESTS, empty_row
 from testkit.clock import FakeClock
 
 HOST = "a.example"
 
 
 def _timed(*took_ms: float) -> list[int]:
-    row = nothing()
+    row = empty_row()
     for one in took_ms:
-        figures.answered(row, 200, one / 1000)
+        figures.record_answer(row, 200, one / 1000)
     return row
 
 
 def test_an_answer_is_counted_by_status_and_time() -> None:
-    row = nothing()
+    row = empty_row()
     for status in (200, 204, 301, 404, 429, 503, 599, 700):
-        figures.answered(row, status, 0.02)
+        figures.record_answer(row, status, 0.02)
     classes = [row[figures.status_place(100 * first)] for first in range(1, 6)]
     assert (classes, row[figures.TOO_MANY], row[figures.UNAVAILABLE]) == ([0, 2, 1, 2, 3], 1, 1)
-    assert (row[figures.TOOK_MS], figures.answers(row), len(row)) == (160, 8, figures.PLACES)
+    assert (row[figures.TOOK_MS], figures.count_answers(row), len(row)) == (160, 8, figures.PLACES)
 
 
 def test_errors_of_a_kind_nobody_knows_are_others() -> None:
@@ -51,7 +51,7 @@ def test_percentiles_rise_and_need_answers() -> None:
     told = [figures.percentile_ms(row, part) or 0.0 for part in (0.1, 0.5, 0.9, 0.99, 1.0)]
     assert told == sorted(told)
     assert told[1] == pytest.approx(500, rel=0.02)
-    assert figures.percentile_ms(nothing(), 0.5) is None
+    assert figures.percentile_ms(empty_row(), 0.5) is None
 
 
 class Node:
@@ -63,7 +63,7 @@ class Node:
         """What the store has: of each batch, by its name."""
 
     def count(self, requests: int = 1, host: str = HOST) -> None:
-        row = nothing()
+        row = empty_row()
         row[PAGES] = requests
         self.figures.add(HostUsage(host, 1, requests, 0, 0, tuple(row)))
 
@@ -86,7 +86,7 @@ def test_batches_are_told_at_once_and_then_every_few_seconds() -> None:
     node = Node()
     node.count(3)
     node.sync()
-    assert node.taken == {(1, 1): {HOST: [3, 0, 3, *nothing()[3:]]}}
+    assert node.taken == {(1, 1): {HOST: [3, 0, 3, *empty_row()[3:]]}}
     node.count(2)
     node.sync()
     assert node.total == 3
@@ -125,7 +125,7 @@ def test_too_many_hosts_are_counted_together() -> None:
         node.sync()
         node.clock.advance(seconds=BATCH_EVERY_S)
     assert max(map(len, node.taken.values())) == limits.FIGURES_PER_SYNC
-    assert sum(hosts.get(ALL_HOSTS, nothing())[REQUESTS] for hosts in node.taken.values()) == 5
+    assert sum(hosts.get(ALL_HOSTS, empty_row())[REQUESTS] for hosts in node.taken.values()) == 5
     assert node.total == MAX_NAMED_HOSTS + 5
 
 

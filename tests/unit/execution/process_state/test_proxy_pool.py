@@ -24,9 +24,9 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.bootstrap.agent_child import ChildOrder, _decode
+from crawlfleet.bootstrap.agent_child import ChildOrder, _decode_path
 from crawlfleet.bootstrap.serve import MasterProcess
-from crawlfleet.bootstrap.standalone import agents_of
+from crawlfleet.bootstrap.standalone import local_agents
 from crawlfleet.cli.processes.process_options import _read_pools
 from crawlfleet.execution.page_failures import PageFailed
 from crawlfleet.execution.process_state.proxy_pool import (
@@ -295,10 +295,12 @@ def test_a_standalone_installation_gives_its_pools_to_its_agents(tmp_path: Path)
     pools = {"fast": ["http://a.test:1"]}
     settings = MasterSettings(data_dir=tmp_path)
     process = cast("MasterProcess", SimpleNamespace(url="http://127.0.0.1:8000"))
-    agents = agents_of(process, settings, 2, 1, proxy_pools=pools)
+    agents = local_agents(process, settings, 2, 1, proxy_pools=pools)
     assert [order.options.proxy_pools for order in agents._orders] == [pools, pools]
     # On its way through standard input to the agent's process.
-    order = msgspec.json.decode(msgspec.json.encode(agents._orders[0], enc_hook=str), type=ChildOrder, dec_hook=_decode)
+    order = msgspec.json.decode(
+        msgspec.json.encode(agents._orders[0], enc_hook=str), type=ChildOrder, dec_hook=_decode_path
+    )
     assert order.options.proxy_pools == pools
 
 

@@ -107,7 +107,7 @@ def test_every_refusal_has_a_phrase_of_its_own(node: dict[str, Any]) -> None:
     assert "_" not in refusal_phrase(word)
 
 
-LANE = Lane.of("bulk", "p", 5, BROWSER)
+LANE = Lane.with_id("bulk", "p", 5, BROWSER)
 TASK = TaskRecord(
     id=7,
     project="p",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from crawlfleet.model import limits
 from crawlfleet.model.flow import Ended, FlowStatus, StepSpec, Unrun
-from crawlfleet.model.ids import IdFactory, following
+from crawlfleet.model.ids import IdFactory, ids_from
 from crawlfleet.model.status import TaskStatus, is_legal
 from crawlfleet.scheduling.flows.flow_steps import (
     EndUnrun,
@@ -184,9 +184,9 @@ def test_only_a_waiting_step_ends_without_having_run(want: TaskStatus) -> None:
 @given(st.integers(0, 1023), st.integers(0, 5_000), st.integers(1, 10_000))
 def test_ids_that_were_set_aside_are_found_from_the_first(boot: int, before: int, count: int) -> None:
     ids = IdFactory(boot, lambda: 1_767_225_600_000)
-    ids.take(before)
-    taken = ids.take(count)
-    assert following(taken[0], count) == taken
+    ids.new_ids(before)
+    taken = ids.new_ids(count)
+    assert ids_from(taken[0], count) == taken
 
 
 # -- any graph

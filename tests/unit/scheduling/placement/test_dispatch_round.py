@@ -32,8 +32,8 @@ class Pass:
     def lane(
         self, project: str, size: int, requirement: Requirement = PLAIN, *, priority: int = 5, queue: str = "default"
     ) -> Lane:
-        lane = Lane.of(queue, project, priority, requirement)
-        self.order.update_lane(lane, self._ids.one(), size)
+        lane = Lane.with_id(queue, project, priority, requirement)
+        self.order.update_lane(lane, self._ids.new_id(), size)
         return lane
 
     def choose(self, batch: int = 500, quantum: int = 128) -> RoundPlan:

@@ -15,11 +15,11 @@ AGEING = Ageing()
 
 
 def id_made(at: int, boot: int = 1) -> int:
-    return IdFactory(boot, lambda: at).one()
+    return IdFactory(boot, lambda: at).new_id()
 
 
 def lane(name: str = "default", priority: int = 5, project: str = "p", **asks: Any) -> Lane:
-    return Lane.of(name, project, priority, Requirement("echo", **asks))
+    return Lane.with_id(name, project, priority, Requirement("echo", **asks))
 
 
 def in_order(order: LaneOrder, now: int = NOW) -> list[Lane]:

@@ -12,7 +12,7 @@ from tests.node_states import node_state
 
 
 def ready(priority: int = 5, queue: str = "default") -> ReadyLane:
-    return ReadyLane(Lane.of(queue, "p", priority, Requirement("web_crawl")), oldest=7, size=3, rank=priority)
+    return ReadyLane(Lane.with_id(queue, "p", priority, Requirement("web_crawl")), oldest=7, size=3, rank=priority)
 
 
 def names(found: list[ReadyLane]) -> list[int]:

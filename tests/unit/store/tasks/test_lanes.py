@@ -44,7 +44,7 @@ async def store(tmp_path: Path) -> AsyncIterator[SmallStore]:
 
 
 def _lane(number: int) -> Lane:
-    return Lane.of("default", f"project {number}", 5, Requirement("echo"))
+    return Lane.with_id("default", f"project {number}", 5, Requirement("echo"))
 
 
 async def test_lanes_that_nothing_uses_are_forgotten(store: SmallStore) -> None:

@@ -55,7 +55,7 @@ def test_most_in_a_second_is_the_most(steps: list[float]) -> None:
 
 
 def test_the_log_is_bounded() -> None:
-    log = RequestLog(kept=3)
+    log = RequestLog(max_requests=3)
     for number in range(5):
         headers = {"cookie": "x" * 10_000, "user-agent": "a"}
         log.note(Request("GET", f"/{number}", headers, client=("127.0.0.1", 9), is_old=False))

@@ -67,8 +67,8 @@ async def get_earlier(request: PlainRequest) -> Response:
     only_query(request, "task", "of")
     principal = await principal_of(request, Role.NODE)
     assert principal.node is not None
-    execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
-    task = ids.parse(request.query_params.get("task", ""), "task", field="task")
+    execution = ids.parse_id(request.path_params["execution_id"], "exec", field="execution_id")
+    task = ids.parse_id(request.query_params.get("task", ""), "task", field="task")
     of = request.query_params.get("of", "")
     number = _number(request.path_params["number"])
     services = services_of(request)
@@ -76,7 +76,7 @@ async def get_earlier(request: PlainRequest) -> Response:
     if of == OWN or of.startswith("group-"):
         found = await services.page_notes.read_crawl(task, of, number)
     else:
-        found = await services.page_notes.read_task(task, ids.parse(of, "task", field="of"), number)
+        found = await services.page_notes.read_task(task, ids.parse_id(of, "task", field="of"), number)
     return Response(b"%d\n%s" % (found.parts, found.lines), media_type="text/plain")
 
 
@@ -126,8 +126,8 @@ async def _put(request: PlainRequest, kind: ChunkKind) -> Response:
     only_query(request, "task")
     principal = await principal_of(request, Role.NODE)
     assert principal.node is not None
-    execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
-    task = ids.parse(request.query_params.get("task", ""), "task", field="task")
+    execution = ids.parse_id(request.path_params["execution_id"], "exec", field="execution_id")
+    task = ids.parse_id(request.query_params.get("task", ""), "task", field="task")
     number = _number(request.path_params["number"])
     collect = services_of(request).collect
     try:

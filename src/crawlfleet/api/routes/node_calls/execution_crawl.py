@@ -56,8 +56,8 @@ async def exchange(request: PlainRequest) -> Response:
     only_query(request, "task", "items", "warc")
     principal = await principal_of(request, Role.NODE)
     assert principal.node is not None
-    execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
-    task = ids.parse(request.query_params.get("task", ""), "task", field="task")
+    execution = ids.parse_id(request.path_params["execution_id"], "exec", field="execution_id")
+    task = ids.parse_id(request.query_params.get("task", ""), "task", field="task")
     items, records = (_chunks(request.query_params.get(kind, "0-0"), kind) for kind in ("items", "warc"))
     up = cast(CrawlUp, decoded(cast("Any", _UP), await read_unpacked(request, BODY_BYTES)))
     if is_stopping(request):

@@ -102,7 +102,7 @@ async def read_call(
     only_query(request, "task")
     principal = await principal_of(request, Role.NODE)
     assert principal.node is not None
-    execution = ids.parse(request.path_params["execution_id"], "exec", field="execution_id")
-    task = ids.parse(request.query_params.get("task", ""), "task", field="task")
+    execution = ids.parse_id(request.path_params["execution_id"], "exec", field="execution_id")
+    task = ids.parse_id(request.query_params.get("task", ""), "task", field="task")
     up = decoded(cast("Any", decoder), await read_unpacked(request, body_bytes))
     return Speaker(principal.node, task, execution), cast("T", up)

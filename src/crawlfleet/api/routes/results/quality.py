@@ -1,4 +1,4 @@
-"""How good the items of a task or a group are, found out by reading them when somebody asks."""
+"""How good the items of a task or a group are, found out by reading them on request."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ async def log(
         raise InvalidInput("either `after` or `before`", field="before")
     place = Place() if after is None else Place.from_text(after, field="after")
     end = None if before in (None, _END) else Place.from_text(before or "", field="before")
-    named = None if execution is None else ids.parse(execution, "exec", field="execution")
+    named = None if execution is None else ids.parse_id(execution, "exec", field="execution")
     found = await services.executions.find_with_log(task, named)
     if found.execution is None:
         return reply(LogPage([], place.text, None, None, is_live=True, is_end=True))
@@ -159,7 +159,7 @@ def _cursor(text: str | None, execution: ExecutionId | None) -> Place:
     if text is None:
         return Place()
     named, _, place = text.partition(".")
-    if ids.parse(named, "exec", field="cursor") != execution:
+    if ids.parse_id(named, "exec", field="cursor") != execution:
         raise InvalidInput("of another execution of this task: begin again without it", field="cursor")
     return Place.from_text(place, field="cursor")
 

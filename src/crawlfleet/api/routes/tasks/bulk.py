@@ -151,7 +151,7 @@ async def _changed(
 ) -> BulkView:
     tally = Tally()
     if body.ids is not None:
-        tasks = [ids.parse(text, "task", field=f"ids[{at}]") for at, text in enumerate(body.ids)]
+        tasks = [ids.parse_id(text, "task", field=f"ids[{at}]") for at, text in enumerate(body.ids)]
         tasks = list(dict.fromkeys(tasks))
         for start in range(0, len(tasks), PAGE):
             tally.add(await change(tasks[start : start + PAGE]))

@@ -155,7 +155,7 @@ async def _replayed(services: Services, texts: list[str]) -> BulkView:
 
 
 def _parsed(texts: list[str]) -> dict[TaskId, None]:
-    return dict.fromkeys(ids.parse(text, "task", field=f"ids[{at}]") for at, text in enumerate(texts))
+    return dict.fromkeys(ids.parse_id(text, "task", field=f"ids[{at}]") for at, text in enumerate(texts))
 
 
 async def _known_cause(services: Services, cause: str) -> None:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import msgspec
 
 from crawlfleet.errors import InvariantBroken
-from crawlfleet.settings.private_files import make_private_folder, open_private, tighten
+from crawlfleet.settings.private_files import make_private_folder, open_private, restrict_to_owner
 from crawlfleet.wire.sync import OutcomeBody
 
 FILE_NAME = "outcomes-1.log"
@@ -63,7 +63,7 @@ class Outbox:
         self._is_damaged = False
         make_private_folder(directory)
         for path in (directory, self._path):
-            tighten(path)
+            restrict_to_owner(path)
         self._size = self._replay_file()
         self._file: FileIO | None = None
 

@@ -17,27 +17,23 @@ from crawlfleet.execution.crawl.engine.block_tracker import BlockTracker
 from crawlfleet.execution.crawl.engine.collected_items import CollectedItems
 from crawlfleet.execution.crawl.engine.crawl_log import CrawlLog, CrawlReporter
 from crawlfleet.execution.crawl.engine.failed_pages import FailedPages
-from crawlfleet.execution.crawl.engine.host_outages import HostOutages, is_answered
-from crawlfleet.execution.crawl.engine.pacing import HOLD_MAX_S, TOTAL, HostPacing
+from crawlfleet.execution.crawl.engine.host_outages import HostOutages
+from crawlfleet.execution.crawl.engine.pacing import TOTAL, HostPacing
 from crawlfleet.execution.crawl.engine.plan import CrawlPlan
-from crawlfleet.execution.crawl.fetch.fetcher import PAGE_BYTES, Fetcher, Hop
-from crawlfleet.execution.crawl.fetch.responses import IsReadable, is_json, is_page, is_text
+from crawlfleet.execution.crawl.engine.side_requests import SideRequests
+from crawlfleet.execution.crawl.fetch.fetcher import Fetcher, Hop
+from crawlfleet.execution.crawl.fetch.responses import choose_readable_types
 from crawlfleet.execution.crawl.fetch.robots import Robots
 from crawlfleet.execution.crawl.fetch.robots_tags import directives_in_headers
 from crawlfleet.execution.crawl.frontier.canonical_links import CanonicalLinks
 from crawlfleet.execution.crawl.frontier.frontier import Ending, Frontier, Link
 from crawlfleet.execution.crawl.frontier.link_filter import LinkFilter
-from crawlfleet.execution.crawl.frontier.sitemaps import FILE_BYTES, Sitemap
 from crawlfleet.execution.crawl.frontier.urls import budget_host, url_host
-from crawlfleet.execution.crawl.parse.page_parser import PageFacts
 from crawlfleet.execution.crawl.parse.parser_dispatch import PageParser
 from crawlfleet.execution.crawl.record.page_notes import PageNotes
 from crawlfleet.execution.page_failures import PageFailed, PageKnown, PageMoved, PageSkipped
 from crawlfleet.execution.process_state.robots_cache import RobotsCache
 
-PAGE_TRIES = 2
-REFUSED_TRIES = 4
-"""Limit on tries of a page when the site asks to come back later: such a refusal is no evidence about the page."""
 RETRY_S = 0.5
 AT_ONCE = 1_000
 """Number of links of a lost host that are counted before other work gets its turn."""
@@ -71,8 +67,18 @@ class Crawl:
             fetcher, user_agent=plan.user_agent, on_delay=self._slow_down, log=report.log, cache=robots
         )
         self._link_filter = LinkFilter(plan.follow_config, self._frontier, depth=plan.depth)
+        self._side_requests = SideRequests(
+            fetcher=fetcher,
+            reader=reader,
+            robots=self._robots,
+            respect_robots=plan.respect_robots,
+            pacing=self._pacing,
+            link_filter=self._link_filter,
+            collected_items=collected_items,
+            log=report.log,
+        )
         self._canonical_links = (
-            CanonicalLinks(self._link_filter, self._frontier, self._fetch_page_facts)
+            CanonicalLinks(self._link_filter, self._frontier, self._side_requests.fetch_page_facts)
             if plan.follow_config.obeys_canonical
             else None
         )
@@ -81,7 +87,7 @@ class Crawl:
         self._agent = plan.user_agent.partition("/")[0]
         # Sites block addresses: a block of a proxy's address is no evidence about this node.
         self.blocks = BlockTracker(self._gate if is_own_address else OpenGate())
-        self._outages = outages or HostOutages(self._probe_host, report.log)
+        self._outages = outages or HostOutages(self._side_requests.probe_host, report.log)
         self._page_notes = page_notes
         self._in_flight = 0
         self._wake = asyncio.Event()
@@ -100,12 +106,13 @@ class Crawl:
             link_filter=self._link_filter,
             outages=self._outages,
             robots=self._robots,
+            pacing=self._pacing,
+            gate=self._gate,
+            blocks=self.blocks,
             page_notes=page_notes,
             log=report.log,
         )
         self.start_failures = self._failed_pages.start_failures
-        self.pending_start_failure: PageFailed | None = None
-        """The most recent failure because of which a start URL is tried again."""
         self.errors = self._failed_pages.errors
         """Number of failed pages per error class."""
         self.failures = self._failed_pages.kinds
@@ -123,7 +130,7 @@ class Crawl:
     async def run(self) -> None:
         """Crawl until nothing is left to visit or a limit is reached.
 
-        The results are in `gathered` and in the attributes of this object.
+        The results are in `collected_items` and in the attributes of this object.
         """
         self._link_filter.add_start_urls(self._plan.urls)
         if self._page_notes is not None:
@@ -171,6 +178,11 @@ class Crawl:
     def starts_reached(self) -> int:
         """Number of start URLs that were read, or that lead to pages which were visited already."""
         return self._starts_read + (self._starts_already_visited if self.pages else 0)
+
+    @property
+    def pending_start_failure(self) -> PageFailed | None:
+        """The most recent failure because of which a start URL is tried again."""
+        return self._failed_pages.pending_start_failure
 
     @property
     def dropped_count(self) -> int:
@@ -232,7 +244,7 @@ class Crawl:
                 self._in_flight += 1
                 return link
             else:
-                self._give_up(link)
+                self._failed_pages.give_up_link(link)
         return None
 
     async def _wait_for_work(self) -> None:
@@ -282,7 +294,7 @@ class Crawl:
         ending: Ending | None = "read"
         size = 0
         try:
-            size = await (self._read_sitemap(link) if link.is_sitemap else self._crawl_page(link))
+            size = await (self._side_requests.read_sitemap(link) if link.is_sitemap else self._crawl_page(link))
         except HostAway:
             self._frontier.put_back(link)
             ending = None
@@ -299,7 +311,9 @@ class Crawl:
             ending = "skipped"
         except PageFailed as exc:
             ending = (
-                None if await self._failed_pages.is_excused(link, exc) or self._schedule_retry(link, exc) else "failed"
+                None
+                if await self._failed_pages.is_excused(link, exc) or self._failed_pages.schedule_retry(link, exc)
+                else "failed"
             )
         finally:
             self._pacing.end_page(url_host(link.url))
@@ -316,8 +330,9 @@ class Crawl:
             await self._admit_request(link, url, hop)
 
         conditions = self._page_notes.request_conditions(link.url) if self._page_notes is not None else None
+        is_readable = choose_readable_types(is_start=link.is_start, has_json=self._plan.extraction.has_json)
         fetched = await self._fetcher.fetch(
-            link.url, admit=admit_request, is_readable=self._content_type_filter(link), conditions=conditions
+            link.url, admit=admit_request, is_readable=is_readable, conditions=conditions
         )
         self.blocks.note_page_read(fetched.url)
         self._outages.note_answer(fetched.url)
@@ -354,40 +369,6 @@ class Crawl:
             await self._collected_items.add_page(fetched.url, fetched.status, facts, link.batch_number)
         return len(fetched.body)
 
-    async def _fetch_page_facts(self, url: str) -> PageFacts:
-        """Fetch and parse a page outside of its visit."""
-        if self._plan.respect_robots:
-            await self._robots.check_allowed(url)
-        await self._pacing.wait_turn(url_host(url))
-        fetched = await self._fetcher.fetch_head(url, PAGE_BYTES, hops=0)
-        if not is_page(fetched.content_type):
-            raise PageSkipped(f"{url}: {fetched.content_type} is not read")
-        return await self._reader.parse_page(fetched, container=self._collected_items.container, follow=True)
-
-    def _content_type_filter(self, link: Link) -> IsReadable:
-        """Return which content types are read: JSON if the plan extracts from it, feeds and tables at start URLs."""
-        is_textual = is_text if link.is_start else is_page
-        if not self._plan.extraction.has_json:
-            return is_textual
-        return lambda content_type: is_json(content_type) or is_textual(content_type)
-
-    async def _read_sitemap(self, link: Link) -> int:
-        if link.depth == 0:
-            self._link_filter.add_robots_sitemaps(link, await self._robots.named_sitemaps(link.url))
-            return 0
-        if self._plan.respect_robots and not self._link_filter.is_named_sitemap(link):
-            await self._robots.check_allowed(link.url)
-        await self._pacing.wait_turn(url_host(link.url))
-        fetched = await self._fetcher.fetch_head(link.url, FILE_BYTES)
-        sitemap = Sitemap(fetched.body, fetched.url)
-        for entries in sitemap.parse_batches():
-            self._link_filter.add_sitemap_entries(link, entries)
-            await asyncio.sleep(0)
-        if sitemap.problem is not None:
-            self._link_filter.note_sitemap_failure(link, sitemap.problem)
-        self._report.log(f"sitemap {link.url}: {sitemap.entry_count:,} entries")
-        return 0
-
     async def _admit_request(self, link: Link, url: str, hop: Hop) -> None:
         """Check each request, redirects included, before it leaves: link filter, robots.txt, then the host's pacing."""
         if hop.number:
@@ -402,32 +383,6 @@ class Crawl:
             # A start URL without anything to read is a failure, and a second try would find the same.
             self.start_failures.append(PageFailed("parse", why, permanent=True))
         self._report.log(why, "debug")
-
-    def _give_up(self, link: Link) -> None:
-        self._frontier.left_out["blocked"] += 1
-        if link.is_start:
-            self.start_failures.append(PageFailed("blocked", f"{link.url}: its host lets nothing through"))
-        self._frontier.note_ending(link, "skipped", 0)
-
-    async def _probe_host(self, url: str) -> bool:
-        await self._pacing.wait_turn(url_host(url))
-        return await is_answered(self._fetcher, url)
-
-    def _schedule_retry(self, link: Link, failure: PageFailed) -> bool:
-        """Return whether a failed page is put back into the frontier; if not, count it as failed."""
-        link.tries += 1
-        self.blocks.note_failure(link.url, failure)
-        if failure.retry_after_s and failure.status in {429, 503}:
-            self._pacing.hold_back(url_host(link.url), failure.retry_after_s)
-        # Where the host gate holds all requests to a host back, the crawl waits however long the host asks for.
-        is_soon = failure.retry_after_s <= HOLD_MAX_S or self._gate.away_s(budget_host(link.url)) > 0
-        tries = REFUSED_TRIES if failure.asks_to_wait else PAGE_TRIES
-        if not failure.permanent and link.tries < tries and is_soon:
-            self._frontier.put_back(link)
-            self.pending_start_failure = failure if link.is_start else self.pending_start_failure
-            return True
-        self._failed_pages.count_failure(link, failure)
-        return False
 
 
 def first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:

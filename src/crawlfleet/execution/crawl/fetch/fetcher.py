@@ -40,7 +40,7 @@ from crawlfleet.execution.crawl.fetch.responses import (
 from crawlfleet.execution.crawl.frontier.urls import budget_host, origin_prefix, parse_origin
 from crawlfleet.execution.page_failures import BY_STATUS, PageFailed
 from crawlfleet.execution.process_state.proxy_pool import Proxy, ProxyRotation
-from crawlfleet.model.host_stats import answered, error_place
+from crawlfleet.model.host_stats import error_place, record_answer
 
 MAX_HOPS = 10
 CONNECT_S = 10.0
@@ -220,7 +220,7 @@ class Fetcher:
             prepared = self._get_prepared(url, proxy)
             response = await self._client.get(prepared, url, turn.conditions, lambda: self._await_departure(turn))
             try:
-                answered(figures, response.status, time.monotonic() - turn.left_at)
+                record_answer(figures, response.status, time.monotonic() - turn.left_at)
                 if self._proxy_selector is not None and proxy is not None:
                     self._proxy_selector.note_answer(proxy, response.status, time.monotonic() - began_at)
                 return await self._response_reader.read_response(

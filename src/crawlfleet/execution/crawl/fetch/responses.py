@@ -78,6 +78,14 @@ def is_json(content_type: str) -> bool:
     return content_type.endswith(("/json", "+json"))
 
 
+def choose_readable_types(*, is_start: bool, has_json: bool) -> IsReadable:
+    """Return which content types are read: JSON if the plan extracts from it, feeds and tables at start URLs."""
+    is_textual = is_text if is_start else is_page
+    if not has_json:
+        return is_textual
+    return lambda content_type: is_json(content_type) or is_textual(content_type)
+
+
 class ResponseReader:
     def __init__(self, gate: HostGate, meter: QuotaMeter | None, record_page: RecordPage | None) -> None:
         self._gate = gate

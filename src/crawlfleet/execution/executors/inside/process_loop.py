@@ -32,7 +32,7 @@ from crawlfleet.execution.executors.protocol import (
     FetchEarlierNotes,
     FrameConnection,
     GrantsInEffect,
-    HostNewsReport,
+    HostNoteReport,
     HostUsageReport,
     MasterAnswer,
     Ping,
@@ -272,8 +272,8 @@ class _AgentGateLink:
     def acknowledge_grants(self, version: int, pending: Sequence[str], used: Mapping[str, int]) -> None:
         self._frames.send(GrantsInEffect(version, list(pending), dict(used)))
 
-    def report_news(self, host: str, kind: int, span_ms: int) -> None:
-        self._frames.send(HostNewsReport(host, kind, span_ms))
+    def report_host_note(self, host: str, kind: int, span_ms: int) -> None:
+        self._frames.send(HostNoteReport(host, kind, span_ms))
 
 
 class _AgentMeterLink:

@@ -14,7 +14,7 @@ from crawlfleet.execution.executors.protocol import (
     FrameConnection,
     GrantsInEffect,
     HostMessage,
-    HostNewsReport,
+    HostNoteReport,
     HostUsageReport,
     ProcessConfig,
     ProcessGrants,
@@ -66,8 +66,8 @@ class ExecutorProcess:
                 self._grants.record_usage(number, message.hosts)
             case GrantsInEffect():
                 self._grants.acknowledge_grants(number, message.version, message.pending, message.used)
-            case HostNewsReport():
-                self._grants.record_host_news(message.host, message.kind, message.span_ms)
+            case HostNoteReport():
+                self._grants.record_host_note(message.host, message.kind, message.span_ms)
 
     def _handle_messages(self, messages: list[ToAgent] | list[ToProcess]) -> None:
         raise NotImplementedError

@@ -25,7 +25,7 @@ from crawlfleet.execution.executors.protocol import (
     Done,
     FetchEarlierNotes,
     GrantsInEffect,
-    HostNewsReport,
+    HostNoteReport,
     HostUsageReport,
     Items,
     LogLines,
@@ -168,7 +168,7 @@ class SharedProcess(ExecutorProcess):
                         execution.handle_message(message)
                     else:
                         self._send(Credit(message.execution, len(message.lines)))
-                case HostUsageReport() | GrantsInEffect() | HostNewsReport():
+                case HostUsageReport() | GrantsInEffect() | HostNoteReport():
                     self._apply_host_message(self.pid, message)
                 case ProxyStates() if self._proxies is not None:
                     self._proxies.update_process(self.pid, message.proxies)

@@ -30,7 +30,7 @@ from crawlfleet.execution.executors.builtin.web_crawl import open_kept_cookies, 
 from crawlfleet.execution.executors.shops.shop_schema import VISIT_NAMES
 from crawlfleet.execution.page_failures import PageFailed
 from crawlfleet.execution.sdk import TaskContext, TaskError
-from crawlfleet.model.product import Product, ProductKey, key_of
+from crawlfleet.model.product import Product, ProductKey, product_key
 
 GONE_STATUSES = frozenset({404, 410})
 """HTTP statuses of a page that does not exist, rather than one that is unavailable now."""
@@ -57,7 +57,7 @@ class SeenProducts(CollectedItems):
         if product is None:
             self.unreadable += BROKEN in facts.page.get("structured", {})
             return
-        if (key := key_of("", product.shop, product.id)) in self._met:
+        if (key := product_key("", product.shop, product.id)) in self._met:
             return
         self._met.add(key)
         self.last_product = product

@@ -11,7 +11,7 @@ import msgspec
 from crawlfleet.execution.crawl.engine.crawl import first_exception
 from crawlfleet.execution.executors.shops.product_crawler import ProductCrawler, ProductVisit, gone_product
 from crawlfleet.execution.sdk import MasterLink, TaskContext, TaskError
-from crawlfleet.model.ids import made_at, parse
+from crawlfleet.model.ids import made_at, parse_id
 from crawlfleet.model.instants import Instant
 from crawlfleet.wire.products import ANSWER_PRODUCTS, UnseenBody, UnseenDown, UnseenUp
 
@@ -106,7 +106,7 @@ async def revisit_unseen(
 def sync_started_at(context: TaskContext) -> Instant:
     """When the task was created, by the clock of its master: the same for every attempt."""
     since = context.parameters.get("since")
-    return int(since) if since is not None else made_at(parse(context.task_id, "task", field="task_id"))
+    return int(since) if since is not None else made_at(parse_id(context.task_id, "task", field="task_id"))
 
 
 def require_master(context: TaskContext) -> MasterLink:

@@ -51,7 +51,7 @@ class AntiCrawling:
         return max(0, record.last_blocked_at + cool_down_ms(record.blocked) - self._now)
 
     def _compute_surcharge(self, state: NodeState) -> float:
-        record, cooling = self._records[state].faded(self._now), self.cooling_ms(state)
+        record, cooling = self._records[state].decayed_to(self._now), self.cooling_ms(state)
         price = BLOCKED_WEIGHT * record.blocked / (record.total + _PRIOR_TOTAL)
         if self._needed:
             price += BYPASS_WEIGHT * len(_missing_bypasses(state, self._needed)) / len(self._needed)

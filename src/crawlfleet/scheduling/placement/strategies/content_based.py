@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crawlfleet.model.evidence import CONTENT_KINDS, CONTENT_TYPE, Record, Subject, together
+from crawlfleet.model.evidence import CONTENT_KINDS, CONTENT_TYPE, Record, Subject, sum_records
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.strategies.by_load import LeastLoaded
 from crawlfleet.scheduling.placement.strategies.protocol import Candidates
@@ -42,13 +42,13 @@ class ContentBased:
 
     def _records(self, state: NodeState) -> list[Record]:
         knowledge = self._knowledge
-        return [knowledge.evidence.of(state.node.id, subject).faded(knowledge.now) for subject in self._subjects]
+        return [knowledge.evidence.of(state.node.id, subject).decayed_to(knowledge.now) for subject in self._subjects]
 
     def _describe_record(self, state: NodeState) -> str:
         if not self._subjects:
             return "no content features"
         about = ", ".join(key for _, key in self._subjects)
-        total_record = together(self._records(state))
+        total_record = sum_records(self._records(state))
         if total_record.total < 1.0:
             return f"no record on {about} yet"
         return f"{total_record.ok / total_record.total:.0%} of its recent executions on {about} succeeded"

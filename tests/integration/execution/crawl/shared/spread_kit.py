@@ -74,7 +74,7 @@ class Spread:
 
     async def make(self) -> None:
         new = NewCrawl(self._seeds.limits, self._seeds.urls)
-        group = NewGroup(self._kit.ids.one(), "shop", kind=GroupKind.CRAWL, crawl=new)
+        group = NewGroup(self._kit.ids.new_id(), "shop", kind=GroupKind.CRAWL, crawl=new)
         added = await self._kit.store.add_tasks([Submission([], group=group)], self._kit.now)
         assert added.answers[0].group == group.id
         self.crawl = group.id

@@ -9,7 +9,7 @@ import pytest
 from crawlfleet.execution.agent.work.lease_guard import NodeLease
 from crawlfleet.execution.budget.host_grants import HostGrants
 from crawlfleet.model.execution import End
-from crawlfleet.model.host_stats import BYTES, ERRORS, KINDS, PAGES, REQUESTS, status_place, summed
+from crawlfleet.model.host_stats import BYTES, ERRORS, KINDS, PAGES, REQUESTS, status_place, sum_rows
 from crawlfleet.ports.clock import SystemClock, boot_time
 from crawlfleet.wire.sync import GrantsBody, HostGrantBody
 from tests.integration.execution.executors.executors_kit import ChunkServer, assignment, executing, result_of, until
@@ -42,10 +42,10 @@ async def test_what_was_counted_arrives(tmp_path: Path, is_alone: bool) -> None:
             batch = grants.host_stats.next_batch(1, 1, is_last=True)
             grants.host_stats.sync_answered(1)
             told.extend(row for name, row in (batch.hosts if batch else []) if name == host)
-            return summed(told)[REQUESTS] >= len(served.hits)
+            return sum_rows(told)[REQUESTS] >= len(served.hits)
 
         await until(is_told)
-        row = summed(told)
+        row = sum_rows(told)
         assert (row[REQUESTS], row[PAGES]) == (len(served.hits), 2)
         # Its robots.txt is one of those that are not there.
         assert (row[status_place(200)], row[status_place(404)]) == (2, 2)

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawlfleet.model.evidence import HALF_LIFE_MS, NO_RECORD, Record, Subject, together
+from crawlfleet.model.evidence import HALF_LIFE_MS, NO_RECORD, Record, Subject, sum_records
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.placer import Placer
@@ -114,7 +114,8 @@ def test_content_based_takes_the_better_record_first(found: list[Record]) -> Non
     requirement = Requirement("web_crawl", strategy="content_based", subjects=(subject,))
     placer = Placer(nodes, rng=random.Random(0), knowledge=Knowledge(NOW, Evidence(rows)))
     rates = [
-        success_rate(rows[subject][state.node.id][1].faded(NOW)) for state in placer.place_tasks(requirement, "p", 100)
+        success_rate(rows[subject][state.node.id][1].decayed_to(NOW))
+        for state in placer.place_tasks(requirement, "p", 100)
     ]
     assert all(first >= second - 1e-9 for first, second in pairwise(rates))
 
@@ -142,9 +143,9 @@ def test_anti_crawling_takes_no_node_of_a_blocked_address_while_another_is_free(
 @SETTINGS
 @given(st.lists(records(), max_size=6), st.randoms(use_true_random=False))
 def test_records_add_up_in_any_order_and_only_fade(found: list[Record], rng: random.Random) -> None:
-    one = together(found).faded(NOW)
+    one = sum_records(found).decayed_to(NOW)
     rng.shuffle(found)
-    other = together(found).faded(NOW)
+    other = sum_records(found).decayed_to(NOW)
     assert abs(one.total - other.total) < 1e-6
     assert one.last_blocked_at == other.last_blocked_at
     assert one.total <= sum(record.total for record in found) + 1e-6

@@ -51,7 +51,7 @@ class Agent:
     def acknowledge_grants(self, version: int, pending: Sequence[str], used: Mapping[str, int]) -> None:
         pass
 
-    def report_news(self, host: str, kind: int, span_ms: int) -> None:
+    def report_host_note(self, host: str, kind: int, span_ms: int) -> None:
         self.heard.append((kind, span_ms))
 
 

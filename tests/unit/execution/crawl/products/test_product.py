@@ -21,7 +21,7 @@ from crawlfleet.execution.crawl.products.product_offers import (
     read_price,
 )
 from crawlfleet.execution.crawl.products.product_plan import extraction_parameters, make_product_page, selector_problems
-from crawlfleet.model.product import Product, content_hash, key_of
+from crawlfleet.model.product import Product, content_hash, product_key
 from crawlfleet.wire.products import decode_products, product_body
 from testkit.site import product_pages, structured_data
 from testkit.site.versioned_catalogue import VersionedCatalogue
@@ -350,5 +350,5 @@ def test_what_makes_a_product_another() -> None:
     assert content_hash(one) == content_hash(one._replace(url="http://shop.test/other", attributes={"color": "red"}))
     for other in (one._replace(price="6"), one._replace(attributes={"color": "blue"}), one._replace(title="Pan")):
         assert content_hash(other) != content_hash(one)
-    assert key_of("", "shop.test", "1") != key_of("shop.test", "", "1") > 0
+    assert product_key("", "shop.test", "1") != product_key("shop.test", "", "1") > 0
     assert shop_name("https://www.shop.test:8443/x") == "shop.test:8443"

@@ -26,11 +26,11 @@ def answer_control(site: Site, exchange: Exchange) -> Answer:
     name = request.path.removeprefix(PREFIX)
     if name == _WAITS:
         return _wait_held(site, exchange)
-    door = _DOORS.get(name)
-    if door is None:
-        return _json(404, {"doors": sorted([*_DOORS, _WAITS])})
+    endpoint = _ENDPOINTS.get(name)
+    if endpoint is None:
+        return _json(404, {"doors": sorted([*_ENDPOINTS, _WAITS])})
     try:
-        return _json(200, door(site, request.parameters))
+        return _json(200, endpoint(site, request.parameters))
     except (KeyError, ValueError) as exc:
         return _json(422, {"detail": str(exc)})
 
@@ -62,9 +62,9 @@ def _set(site: Site, given: Given) -> Any:
     robots = given.get("robots", site.robots)
     if robots not in VARIANTS:
         raise ValueError(f"robots: one of {', '.join(VARIANTS)}")
-    most = int(given["most_per_second"]) or None if "most_per_second" in given else site.most_per_second
+    max_per_second = int(given["most_per_second"]) or None if "most_per_second" in given else site.most_per_second
     site.set_version(int(given.get("version", site.version)))
-    site.robots, site.most_per_second = robots, most
+    site.robots, site.most_per_second = robots, max_per_second
     return {"version": site.version, "robots": site.robots, "most_per_second": site.most_per_second}
 
 
@@ -105,7 +105,7 @@ def _release(site: Site, given: Given) -> Any:
     return {"released": site.gate.release(given.get("pattern"))}
 
 
-_DOORS: dict[str, Callable[[Site, Given], Any]] = {
+_ENDPOINTS: dict[str, Callable[[Site, Given], Any]] = {
     "pages": lambda site, given: site.reachable(parse_rules(given)),
     "items": lambda site, _: site.items(),
     "log": _log,
