@@ -2,8 +2,13 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from testkit.servers import PostgresServer, RedisServer, S3Server
+
+# How long an example takes says how busy the machine is, not whether the code is right.
+settings.register_profile("any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 def pytest_sessionstart() -> None:

@@ -175,7 +175,7 @@ AHEAD = [("ask", 0), ("ask", 0), *[("ask", 1)] * 6]
 
 @example(links=[[1, 2], [4], [3], [4], [5], []], steps=AHEAD, depth=3, members=2)
 @given(links=GRAPHS, steps=STEPS, depth=st.integers(0, 4), members=st.integers(1, 4))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_whatever_happens_every_page_in_reach_counts_once(
     loop_and_kit: tuple[asyncio.Runner, Kit],
     links: list[list[int]],

@@ -41,7 +41,7 @@ def numbers(lines: list[msgspec.Raw]) -> list[int]:
     return [msgspec.json.decode(line)["n"] for line in lines]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sizes=st.lists(st.integers(0, 5), max_size=6), limit=st.integers(1, 7))
 async def test_pages_give_every_line_once_and_in_order(sizes: list[int], limit: int) -> None:
     everything = iter(range(100))
@@ -103,7 +103,7 @@ def test_a_place_that_nobody_gave_is_refused(text: str) -> None:
     assert refused.value.field == "cursor"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sizes=st.lists(st.integers(0, 5), max_size=6), limit=st.integers(1, 7), max_chunks=st.integers(1, 4))
 async def test_pages_from_the_end_give_every_line_once(sizes: list[int], limit: int, max_chunks: int) -> None:
     everything = iter(range(100))

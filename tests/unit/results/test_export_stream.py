@@ -207,7 +207,7 @@ async def test_both_passes_read_what_there_was_when_the_export_began() -> None:
     assert list(parts) == list(parts) == [Part(1, 10, 1), Part(9, 90, 3)]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.lists(st.integers(0, 10**6), max_size=20), max_size=10), st.integers(1, 200))
 async def test_batches_hold_the_same_lines(chunks: list[list[int]], size: int) -> None:
     async def stream() -> AsyncIterator[bytes]:
@@ -233,7 +233,7 @@ many_items = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(many_items)
 async def test_whatever_the_items_are_no_value_is_lost(items: list[dict[str, Any]]) -> None:
     """Text of a mixed column is the value's JSON; everything else is the value itself."""

@@ -56,7 +56,7 @@ def test_fields_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ([field.name for field in found.fields], found.fields_left_out) == (["f0", "f1", "f2"], 3)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 20)))
 def test_few_are_counted_exactly(keys: list[int]) -> None:
     sample = Sample(max_keys=21)

@@ -40,7 +40,7 @@ def merged(items: Items, window: int, skipped: set[int]) -> Merged:
 numbered = st.lists(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=3), max_size=8)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(numbered, st.integers(1, 4), st.integers(1, 7), st.sets(st.integers(1, 8)), st.integers(1, 40))
 async def test_pages_and_stream_give_the_same_list(
     items: Items, window: int, limit: int, skipped: set[int], max_bytes: int

@@ -93,7 +93,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(values, max_size=4), st.lists(values, max_size=4))
 def test_the_order_of_batches_does_not_matter(first: list[Any], second: list[Any]) -> None:
     def made(*batches: list[Any]) -> set[Column]:
@@ -105,7 +105,7 @@ def test_the_order_of_batches_does_not_matter(first: list[Any], second: list[Any
     assert made(first, second) == made(second, first) == made(first + second)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(values)
 def test_text_of_a_value_is_the_value(value: Any) -> None:
     made = cell_text(value)

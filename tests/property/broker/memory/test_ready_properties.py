@@ -304,6 +304,6 @@ class NothingIsMissed(RuleBasedStateMachine):
 
 
 TestLikeTheNaiveOne = LikeTheNaiveOne.TestCase
-TestLikeTheNaiveOne.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestLikeTheNaiveOne.settings = settings(max_examples=150, stateful_step_count=40)
 TestNothingIsMissed = NothingIsMissed.TestCase
-TestNothingIsMissed.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestNothingIsMissed.settings = settings(max_examples=200, stateful_step_count=40)

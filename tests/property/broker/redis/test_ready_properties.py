@@ -84,7 +84,7 @@ def test_it_is_like_the_naive_one(desk: Desk) -> None:
         def teardown(self) -> None:
             assert self.broker.state.last_error == ""
 
-    run_state_machine_as_test(OnRedis, settings=settings(max_examples=60, stateful_step_count=40, deadline=None))
+    run_state_machine_as_test(OnRedis, settings=settings(max_examples=60, stateful_step_count=40))
 
 
 def test_nothing_is_missed(desk: Desk) -> None:
@@ -111,4 +111,4 @@ def test_nothing_is_missed(desk: Desk) -> None:
         def teardown(self) -> None:
             assert self.broker.state.last_error == ""
 
-    run_state_machine_as_test(OnRedis, settings=settings(max_examples=60, stateful_step_count=40, deadline=None))
+    run_state_machine_as_test(OnRedis, settings=settings(max_examples=60, stateful_step_count=40))

@@ -241,7 +241,7 @@ async def asked(template: Path, seed: int, steps: int) -> Counter[str]:
     return causes
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, database=None)
+@settings(max_examples=40, derandomize=True, database=None)
 @given(seed=st.integers(0, 10**6), steps=st.integers(5, 60))
 @example(seed=1, steps=200)
 def test_every_task_says_truly_why_it_is_where_it_is(template: Path, seed: int, steps: int) -> None:

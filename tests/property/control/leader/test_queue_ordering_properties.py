@@ -11,7 +11,7 @@ from crawlfleet.control.leader.queue_ordering import OrderedReadyIndex, QueueOrd
 from crawlfleet.scheduling.placement.lane_order import OLDEST_INTERVAL, count_oldest_turns
 from tests.property.broker.memory.test_ready_properties import now
 
-SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=150, derandomize=True, database=None)
 WINDOW, LANE = 5, 7
 
 

@@ -89,7 +89,7 @@ class Grants(RuleBasedStateMachine):
         assert world.shares.may_use.fits_within(world.shares.pool)
 
 
-Grants.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Grants.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 TestGrants = Grants.TestCase
 
 HOLDERS = st.lists(
@@ -172,7 +172,7 @@ def test_a_unit_that_moves_is_in_no_window_twice() -> None:
 
 
 @given(st.builds(Units, st.integers(2, 20), st.integers(2, 16)), st.integers(0, 1 << 30))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_budget_divided_over_nodes_and_there_over_processes_is_kept(pool: Units, seed: int) -> None:
     Tiers(pool, 3, seed).step(1_500)
 

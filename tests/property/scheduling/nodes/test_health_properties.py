@@ -10,7 +10,7 @@ from crawlfleet.model.status import Health
 from crawlfleet.scheduling.nodes.health import HealthState, Thresholds, next_health
 from crawlfleet.scheduling.nodes.node_faults import NO_FAULTS, NodeFaults
 
-SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=60, derandomize=True, database=None)
 THRESHOLDS = Thresholds()
 Sample = tuple[float, Measurement, NodeFaults]
 

@@ -8,7 +8,7 @@ from crawlfleet.ports.node_store import LeaseRow
 from crawlfleet.scheduling.nodes.lease import LeaseTracker
 from testkit.clock import FakeClock
 
-SETTINGS = settings(max_examples=200, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=200, derandomize=True, database=None)
 LEASE_S = 9.0
 TICK_S = 0.5
 

@@ -26,7 +26,7 @@ from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.placer import Placer
 from crawlfleet.scheduling.placement.strategies import BUILT_IN
 
-SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=60, derandomize=True, database=None)
 THRESHOLDS = Thresholds()
 NODES = 3
 PASS_S = 2.0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from crawlfleet.model.node import Measurement
 from crawlfleet.scheduling.nodes.slot_scaling import LoadLimits, LoadState, NodeLoad, next_slots
 
-QUICK = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+QUICK = settings(max_examples=60, derandomize=True, database=None)
 LIMITS = LoadLimits()
 STEP_S = 5.0
 HOUR_S = 3_600.0

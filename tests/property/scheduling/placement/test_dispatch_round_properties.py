@@ -21,7 +21,7 @@ from crawlfleet.scheduling.placement.placer import Placer
 from crawlfleet.scheduling.placement.shared_machines import share_machines
 from tests.node_states import node_state
 
-SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=150, derandomize=True, database=None)
 NOW = 1_800_000_000_000
 EPS = 1e-6
 
@@ -234,9 +234,7 @@ class QuotasAreKept(RuleBasedStateMachine):
 
 
 TestQuotasAreKept = QuotasAreKept.TestCase
-TestQuotasAreKept.settings = settings(
-    max_examples=100, stateful_step_count=40, deadline=None, derandomize=True, database=None
-)
+TestQuotasAreKept.settings = settings(max_examples=100, stateful_step_count=40, derandomize=True, database=None)
 
 
 @SETTINGS

@@ -8,7 +8,7 @@ from crawlfleet.model.queue import Lane
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.scheduling.placement.lane_order import Ageing, LaneOrder, effective_priority
 
-SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=150, derandomize=True, database=None)
 NOW = 1_800_000_000_000
 
 puts = st.lists(
@@ -67,7 +67,7 @@ def test_waiting_longer_never_costs_a_place(priority: int, age_ms: int, more_ms:
     assert priority <= before <= effective_priority(priority, NOW - age_ms, NOW + more_ms, ageing) <= 10
 
 
-@settings(max_examples=20, deadline=None, derandomize=True, database=None)
+@settings(max_examples=20, derandomize=True, database=None)
 @given(st.integers(1, 9), st.integers(5, 50), st.sampled_from((5.0, 20.0)))
 def test_the_lowest_is_served_in_time_under_an_endless_stream_of_tens(
     priority: int, backlog: int, step_s: float

@@ -15,7 +15,7 @@ from crawlfleet.scheduling.placement.placer import Placer
 from crawlfleet.scheduling.placement.strategies import BUILT_IN, Candidates
 from tests.node_states import node_state
 
-SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=150, derandomize=True, database=None)
 PROJECTS = ("p", "q")
 
 statuses = st.sampled_from((NodeStatus.ONLINE, NodeStatus.ONLINE, NodeStatus.ONLINE, NodeStatus.MAINTENANCE))

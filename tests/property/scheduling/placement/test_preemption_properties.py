@@ -20,7 +20,7 @@ from crawlfleet.scheduling.placement.preemption import (
 )
 from tests.node_states import node_state
 
-QUICK = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+QUICK = settings(max_examples=150, derandomize=True, database=None)
 RULES = PreemptionRules()
 CPU = 4.0
 

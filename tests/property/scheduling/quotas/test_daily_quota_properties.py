@@ -128,7 +128,7 @@ class Days(RuleBasedStateMachine):
             assert all(used <= total for used, total in zip(one.used, one.holding.total, strict=True))
 
 
-Days.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+Days.TestCase.settings = settings(max_examples=150, stateful_step_count=30)
 TestDays = Days.TestCase
 
 

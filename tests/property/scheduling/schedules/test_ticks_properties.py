@@ -20,7 +20,7 @@ from crawlfleet.scheduling.schedules import cron, ticks
 
 DAY_MS = 86_400_000
 MINUTE_MS = 60_000
-SETTINGS = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=60, derandomize=True, database=None)
 YEAR = 2026
 # Shifts of an hour, of half an hour, at midnight, in the south, and none at all.
 ZONES = (

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.scheduling.flows.expressions import (
@@ -177,7 +177,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(PIECES, max_size=40).map("".join), VALUES)
 def test_whatever_is_said_is_read_or_refused_and_answered_or_not(text: str, data: Any) -> None:
     try:

@@ -18,7 +18,7 @@ from crawlfleet.scheduling.placement.strategies.content_based import success_rat
 from crawlfleet.scheduling.placement.strategies.geo_location import NEAR_KM
 from tests.node_states import node_state
 
-SETTINGS = settings(max_examples=100, deadline=None, derandomize=True, database=None)
+SETTINGS = settings(max_examples=100, derandomize=True, database=None)
 NOW = 1_767_225_600_000
 SUBJECTS: tuple[Subject, ...] = (("content_type", "html"), ("host", "shop.example"), ("technology", "react"))
 REGIONS = ("", "mars", "us-east-1", "us-west-2", "Ashburn", "eu-central-1", "frankfurt", "cn-hangzhou", "de", "eu")

@@ -170,7 +170,7 @@ def test_a_full_disk_refuses_and_heals(tmp_path: Path, monkeypatch: pytest.Monke
     assert reopened(tmp_path) == ([2, 3] if is_acknowledged else [1, 2, 3])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.tuples(st.sampled_from(["add", "drop", "restart"]), st.integers(1, 12)), max_size=40))
 def test_it_is_an_ordered_dictionary_that_survives(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]

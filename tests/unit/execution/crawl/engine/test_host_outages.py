@@ -175,8 +175,8 @@ def test_a_wait_that_is_cut_short_holds_nobody_up_and_is_told() -> None:
 
 
 def seconds(least: float, most: float) -> st.SearchStrategy[float]:
-    """Times of whole milliseconds: what is shorter than a tick of the loop's clock has no order."""
-    return st.integers(round(least * 1000), round(most * 1000)).map(lambda milliseconds: milliseconds / 1000)
+    """Times in parts of 1/1024 s, which add up exactly."""
+    return st.integers(round(least * 1024), round(most * 1024)).map(lambda parts: parts / 1024)
 
 
 @given(away_s=seconds(0, 200), patience_s=seconds(0.1, 100), takes_s=seconds(0, 10), fails_at=seconds(0, 50))

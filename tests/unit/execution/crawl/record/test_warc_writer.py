@@ -164,7 +164,7 @@ def test_a_chunk_that_unpacks_to_too_much_is_refused(monkeypatch: pytest.MonkeyP
         checked_records(write_record("response", [], b"\0" * 2_000_000) * 3)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.integers(0, 60_000), max_size=6), st.randoms(use_true_random=False))
 def test_whatever_the_sizes_whole_records_are_taken(sizes: list[int], chance: random.Random) -> None:
     """Of noise, which does not shrink, and of zeros, which do."""

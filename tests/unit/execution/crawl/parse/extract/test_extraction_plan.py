@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 
@@ -121,7 +121,6 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(PIECES, max_size=16).map("".join))
 @example("i2n:is(:lexbor-contains()\t::,:nth-last-of-type(:#\\")
 @example(":where(:lexbor-contains(1)class,:nth-last-of-type()~~\\")

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crawlfleet.execution.crawl.parse.extract import field_counts
@@ -217,7 +217,6 @@ def test_counts_are_the_same_however_the_pages_are_split(pages: list[field_count
     ) == field_counts.report_counts(whole)
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.lists(st.text("abc", min_size=1, max_size=4), max_size=3), st.text("xyz", max_size=3)), max_size=8
