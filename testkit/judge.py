@@ -132,7 +132,7 @@ async def _final_state(store: SqlStore, answered: Mapping[str, Sequence[TaskId]]
         at=seen.until - seen.since,
         tasks=tasks,
         batches=_only(named, seen.sent) if seen.sent else answered,
-        executions=[task_rows.execution_record(row) for row in rows],
+        executions=[task_rows.execution_from_row(row) for row in rows],
         counters=await store.task_totals(),
         rows=await store.count_rows(),
         groups=await group_states(store),

@@ -47,7 +47,7 @@ async def write_history(engine: QueryEngine, lane: Lane, count: int, *, alive: i
         tasks.append(_new_task(task, lane, instant))
         done.append((*task_rows.DONE.to_row(_completed(task, lane, execution, instant)), 1, b"{}", None))
         executions.append(_failed(failed, task, instant))
-        events.append((n + 1, 1, instant, row_codec.encode([("task.completed", {"task": [task]}, {})])))
+        events.append((n + 1, 1, instant, row_codec.encode_json([("task.completed", {"task": [task]}, {})])))
     live: list[LiveTask] = []
     for n, (task, execution) in enumerate(zip(ids.new_ids(alive), ids.new_ids(alive), strict=True)):
         tasks.append(_new_task(task, lane, instant))

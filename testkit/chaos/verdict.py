@@ -98,7 +98,7 @@ async def _own_results(store: SqlStore) -> list[Violation]:
     """Check the result of each witness, which names its execution: no other one may have been credited with it."""
     rows = await store.engine.read(lambda tx: tx.fetch(task_rows.all_ended_executions()))
     violations = []
-    for execution in map(task_rows.execution_record, rows):
+    for execution in map(task_rows.execution_from_row, rows):
         reported = msgspec.json.decode(execution.result).get("execution") if execution.result else None
         if reported is not None and reported != execution_text(execution.id):
             completed_by = execution_text(execution.id)

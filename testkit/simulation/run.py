@@ -198,7 +198,7 @@ async def _reservations(world: World) -> dict[str, float]:
 
 async def _executions(world: World) -> list[ExecutionRecord]:
     sql = task_rows.all_ended_executions()
-    ended = [task_rows.execution_record(row) for row in await world.engine.read(lambda tx: tx.fetch(sql))]
+    ended = [task_rows.execution_from_row(row) for row in await world.engine.read(lambda tx: tx.fetch(sql))]
     held = await world.store.held_tasks([node.id for node in world.nodes])
     return ended + [
         ExecutionRecord(

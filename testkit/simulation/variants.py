@@ -20,7 +20,7 @@ from crawlfleet.ports.node_store import LeaseRow
 from crawlfleet.ports.task_store import Accepted, Added, Applied, Submission, SubmissionAnswer
 from crawlfleet.scheduling.schedules.ticks import plan_ticks
 from crawlfleet.scheduling.tasks import task_state_machine
-from crawlfleet.store.tasks.transaction_log import Journal
+from crawlfleet.store.tasks.transaction_log import TransactionLog
 from testkit.simulation import variants_order as order
 from testkit.simulation.run import Break
 from testkit.simulation.world import World
@@ -137,30 +137,30 @@ def leaves_work_with_the_dead(world: World) -> Iterator[None]:
 @contextmanager
 def forgets_to_count(world: World) -> Iterator[None]:
     """A counter misses some completions."""
-    moved, rng = Journal.moved, Random(1)
+    counted, rng = TransactionLog.count_transition, Random(1)
 
     def forgetful(
-        self: Journal, project: str, have: TaskStatus | None, want: TaskStatus | None, count: int = 1
+        self: TransactionLog, project: str, have: TaskStatus | None, want: TaskStatus | None, count: int = 1
     ) -> None:
         if want is not TaskStatus.COMPLETED or rng.random() < 0.95:
-            moved(self, project, have, want, count)
+            counted(self, project, have, want, count)
 
-    with patch.object(Journal, "moved", forgetful):
+    with patch.object(TransactionLog, "count_transition", forgetful):
         yield
 
 
 @contextmanager
 def forgets_members_that_end(world: World) -> Iterator[None]:
     """A group misses some ends of its members."""
-    moved, rng = Journal.member_moved, Random(1)
+    counted, rng = TransactionLog.count_member, Random(1)
 
     def forgetful(
-        self: Journal, group: GroupId, have: TaskStatus | None, want: TaskStatus | None, count: int = 1
+        self: TransactionLog, group: GroupId, have: TaskStatus | None, want: TaskStatus | None, count: int = 1
     ) -> None:
         if want is None or not want.is_final or rng.random() < 0.9:
-            moved(self, group, have, want, count)
+            counted(self, group, have, want, count)
 
-    with patch.object(Journal, "member_moved", forgetful):
+    with patch.object(TransactionLog, "count_member", forgetful):
         yield
 
 

@@ -10,7 +10,7 @@ from crawlfleet.api.http import docs_page, errors, front_page, openapi
 from crawlfleet.api.http.auth import Gate
 from crawlfleet.api.http.fast_routes import PlainRoutes
 from crawlfleet.api.http.middleware import Guard
-from crawlfleet.api.http.parameters import known_query_only
+from crawlfleet.api.http.parameters import check_route_query
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services
 from crawlfleet.api.http.settings import ApiSettings
@@ -79,8 +79,8 @@ class Api(FastAPI):
     shutdown: Shutdown
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and (route := self.plain.find(scope)) is not None:
-            await self.plain.serve(route, scope, receive, send)
+        if scope["type"] == "http" and (route := self.plain.find_route(scope)) is not None:
+            await self.plain.serve_route(route, scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
 
@@ -97,11 +97,11 @@ def create_app(services: Services, settings: ApiSettings | None = None) -> Api:
         openapi_url=None,
         generate_unique_id_function=openapi.route_operation_id,
         telemetry=_NO_TELEMETRY,
-        dependencies=[Depends(known_query_only)],
+        dependencies=[Depends(check_route_query)],
     )
     app.state.services = services
     app.state.gate = gate = Gate(settings, services)
-    app.state.quality = quality.Remembered()
+    app.state.quality = quality.QualityCache()
     app.state.shutdown = app.shutdown = Shutdown(services)
     plain_routes = [route for table in ROUTE_TABLES for route in table.plain_routes]
     body_limits = {path: limit for table in ROUTE_TABLES for path, limit in table.body_limits.items()}
@@ -111,10 +111,10 @@ def create_app(services: Services, settings: ApiSettings | None = None) -> Api:
     for table in ROUTE_TABLES:
         if table.router.routes:
             app.include_router(table.router)
-    errors.install(app)
+    errors.install_error_handlers(app)
     app.add_middleware(Guard, gate=gate, body_limit_bytes=settings.body_limit_bytes)
-    openapi.install(app, ROUTE_TABLES)
-    front_page.install(app, has_docs=settings.has_docs)
+    openapi.install_document(app, ROUTE_TABLES)
+    front_page.install_front_page(app, has_docs=settings.has_docs)
     if settings.has_docs:
-        docs_page.install(app)
+        docs_page.install_docs_page(app)
     return app

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import structlog
 
-from crawlfleet.api.http.connection_table import ConnectionTable, source_of
+from crawlfleet.api.http.connection_table import ConnectionTable, connection_source
 
 log = structlog.get_logger()
 
@@ -151,7 +151,7 @@ class ConnectionGuard:
 
     def admit_connection(self, transport: Abortable, address: str) -> Peer:
         """Register a new connection. When there are too many unidentified connections, another one is cut for it."""
-        peer = Peer(self, transport, source_of(address))
+        peer = Peer(self, transport, connection_source(address))
         displaced = self._unidentified.add(peer)
         if displaced is not None:
             self._cut_connection(displaced, "too_many")
@@ -188,7 +188,7 @@ class ConnectionGuard:
         now = self._monotonic()
         for peer in [peer for peer in self._watched if peer.deadline <= now]:
             self._expire_peer(peer)
-        for peer in self._unidentified.excess(now):
+        for peer in self._unidentified.find_excess(now):
             self._cut_connection(peer, "too_many_of_one_address")
         if self._closed and now - self._reported_at >= _REPORT_S:
             log.warning("connections_ended", unidentified=self.unidentified, **self._closed)

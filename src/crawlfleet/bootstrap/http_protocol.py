@@ -272,7 +272,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
 @cache
 def _refusal_response(code: str, head_limit: int) -> bytes:
-    refused = errors.of_error(_REFUSALS[code](head_limit))
+    refused = errors.error_response(_REFUSALS[code](head_limit))
     return (
         b"HTTP/1.1 %d %s\r\ncontent-type: application/problem+json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
         % (refused.status_code, HTTPStatus(refused.status_code).phrase.encode(), len(refused.body))

@@ -72,7 +72,7 @@ async def retry_until_available(address: str, begin: Callable[[], Awaitable[T]])
 async def _open_postgres(address: str, is_only_master: bool) -> SqlStore:
     address = normalise_address(address)
     lock = DatabaseLock(address, is_shared=not is_only_master)
-    await lock.take()
+    await lock.acquire()
     try:
         await migrate_postgres(address)
         return OpenedStore(await PostgresEngine.connect(address), lock.release)
@@ -87,7 +87,7 @@ async def _open_sqlite(path: Path) -> SqlStore:
     if not path.parent.is_dir():
         raise ConfigError(f"store: the folder {path.parent} does not exist")
     lock = FileLock(path)
-    lock.take()
+    lock.acquire()
     try:
         _make_private(path)
         await asyncio.to_thread(migrate_sqlite, path)

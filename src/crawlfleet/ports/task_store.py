@@ -148,7 +148,7 @@ class Applied:
     """Tasks that became ready, by lane."""
     freed: list[tuple[NodeId, ExecutionId]] = field(default_factory=list)
     """Executions whose slots became free."""
-    told: set[NodeId] = field(default_factory=set)
+    nodes_to_wake: set[NodeId] = field(default_factory=set)
     """Nodes for which there is a new recall."""
 
 

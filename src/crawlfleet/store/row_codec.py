@@ -58,25 +58,25 @@ class RecordReader(Generic[RecordT]):
         self._fields: list[_Field] = []
         parts: list[tuple[slice, Callable[..., Any]]] = []
         chosen = dict(formats or {})
-        for name, hint in _hints(record, omitted).items():
+        for name, hint in _field_types(record, omitted).items():
             first = len(self._fields)
             if name not in chosen and _is_record(hint):
-                inner = _hints(hint, {path.removeprefix(f"{name}.") for path in omitted})
-                self._fields += (_field(f"{name}.{each}", of, chosen) for each, of in inner.items())
+                inner = _field_types(hint, {path.removeprefix(f"{name}.") for path in omitted})
+                self._fields += (_describe_field(f"{name}.{each}", of, chosen) for each, of in inner.items())
                 parts.append((slice(first, len(self._fields)), hint))
             else:
-                self._fields.append(_field(name, hint, chosen))
+                self._fields.append(_describe_field(name, hint, chosen))
         if chosen:
             raise TypeError(f"{record.__name__} has no fields {', '.join(chosen)}")
         self.names = tuple(field.path for field in self._fields)
-        self._reads = [(at, field.format.read) for at, field in enumerate(self._fields) if field.format.read]
+        self._reads = [(index, field.format.read) for index, field in enumerate(self._fields) if field.format.read]
         # From the last to the first, so that the positions of the earlier parts stay valid.
         self._parts = parts[::-1]
 
     def from_row(self, row: Sequence[Any]) -> RecordT:
         values = list(row)
-        for at, read in self._reads:
-            values[at] = read(values[at])
+        for index, read in self._reads:
+            values[index] = read(values[index])
         for part, nested in self._parts:
             values[part] = [nested(*values[part])]
         return self._record(*values)
@@ -95,15 +95,17 @@ class RowWriter(Generic[RecordT]):
         self._values: Callable[[RecordT], Row] = attrgetter(*paths)
         if len(paths) == 1:
             raise TypeError("attrgetter makes no row of a single field")
-        self._writes = [(at, field.format.write) for at, field in enumerate(stored.values()) if field.format.write]
+        self._writes = [
+            (index, field.format.write) for index, field in enumerate(stored.values()) if field.format.write
+        ]
 
     def to_rows(self, records: Iterable[RecordT]) -> list[Row]:
         columns: list[Iterable[Any]] = list(
             zip(*(records if self._is_row else map(self._values, records)), strict=True)
         )
         if columns:
-            for at, write in self._writes:
-                columns[at] = map(write, columns[at])
+            for index, write in self._writes:
+                columns[index] = map(write, columns[index])
         return list(zip(*columns, strict=True))
 
     def to_row(self, record: RecordT) -> Row:
@@ -138,7 +140,7 @@ class RowCodec(RecordReader[RecordT], RowWriter[RecordT]):
         self.selected = tuple(table.columns[name] for name in stored)
         """Columns for a SQLAlchemy query whose rows become records."""
 
-    def only(self, *columns: str) -> RowWriter[RecordT]:
+    def column_writer(self, *columns: str) -> RowWriter[RecordT]:
         """Make a writer of these columns, in this order."""
         return RowWriter(self._type, {column: self._stored[column] for column in columns})
 
@@ -147,30 +149,30 @@ def row_writer(table: Table, record: type[RecordT], columns: Mapping[str, str]) 
     """Make a writer for a record that has more fields than the table; `columns` gives the field of each column."""
     if unknown := columns.keys() - table.columns.keys():
         raise TypeError(f"{table.name}: no columns {', '.join(unknown)}")
-    hints = _hints(record, ())
-    return RowWriter(record, {column: _field(name, hints[name], {}) for column, name in columns.items()})
+    hints = _field_types(record, ())
+    return RowWriter(record, {column: _describe_field(name, hints[name], {}) for column, name in columns.items()})
 
 
-def _hints(record: Any, omitted: Collection[str]) -> dict[str, Any]:
+def _field_types(record: Any, omitted: Collection[str]) -> dict[str, Any]:
     """Return the types of a record's fields, in their order."""
     hints = get_type_hints(record)
     names = [field.name for field in fields(record)] if is_dataclass(record) else list(record._fields)
-    kept = [name for name in names if name not in omitted]
-    if kept != names[: len(kept)]:
+    stored = [name for name in names if name not in omitted]
+    if stored != names[: len(stored)]:
         raise TypeError(f"{record.__name__}: only its last fields can be omitted")
-    return {name: hints[name] for name in kept}
+    return {name: hints[name] for name in stored}
 
 
 def _is_record(hint: Any) -> bool:
     return isinstance(hint, type) and (is_dataclass(hint) or hasattr(hint, "_fields"))
 
 
-def _field(path: str, hint: Any, formats: dict[str, Format]) -> _Field:
+def _describe_field(path: str, hint: Any, formats: dict[str, Format]) -> _Field:
     """Describe a field; its format is removed from `formats`, if there is one."""
     kinds = get_args(hint) if get_origin(hint) is UnionType else (hint,)
     real = [kind for kind in kinds if kind is not type(None)]
-    found = formats.pop(path, None) or _format_of_type(path, real)
-    return _Field(path, found if len(real) == len(kinds) else Format(*map(_or_none, found)))
+    format_ = formats.pop(path, None) or _format_of_type(path, real)
+    return _Field(path, format_ if len(real) == len(kinds) else Format(*map(_or_none, format_)))
 
 
 def _format_of_type(path: str, kinds: Sequence[Any]) -> Format:
@@ -200,11 +202,11 @@ def sql_values(columns: Sequence[str], given: Mapping[str, str], source: str = "
     return ", ".join(given.get(column, f"{source}{column}") for column in columns)
 
 
-def encode(value: Any) -> bytes:
+def encode_json(value: Any) -> bytes:
     return _encode(value)
 
 
-def decode(body: bytes) -> Any:
+def decode_json(body: bytes) -> Any:
     return msgspec.json.decode(body)
 
 
@@ -216,35 +218,35 @@ def decode_events(body: bytes) -> list[EventBatch]:
     return [EventBatch(Kind(kind), each, shared) for kind, each, shared in msgspec.json.decode(body)]
 
 
-def plain(row: Sequence[object]) -> tuple[Any, ...]:
+def plain_values(row: Sequence[object]) -> tuple[Any, ...]:
     """Convert enum members to plain integers, which drivers handle faster."""
     return tuple(int(value) if isinstance(value, int) else value for value in row)
 
 
-def step_spec(body: bytes) -> StepSpec:
+def decode_step_spec(body: bytes) -> StepSpec:
     return msgspec.json.decode(body, type=StepSpec)
 
 
-def requirement(body: bytes) -> Requirement:
+def decode_requirement(body: bytes) -> Requirement:
     return msgspec.json.decode(body, type=Requirement)
 
 
 @lru_cache(maxsize=16_384)
-def description(body: bytes) -> NodeDescription:
+def decode_description(body: bytes) -> NodeDescription:
     """Decode a node description, cached: the leader reads those of all nodes every second, and they hardly ever
     change."""
     return msgspec.json.decode(body, type=NodeDescription)
 
 
-def measurement(body: bytes | None) -> Measurement | None:
+def decode_measurement(body: bytes | None) -> Measurement | None:
     return None if body is None else msgspec.json.decode(body, type=Measurement)
 
 
-def details(body: bytes) -> Mapping[str, Any]:
+def decode_details(body: bytes) -> Mapping[str, Any]:
     decoded: Mapping[str, Any] = msgspec.json.decode(body)
     return decoded
 
 
-JSON = Format(encode, decode)
+JSON = Format(encode_json, decode_json)
 """Format of a JSON column."""
-JSON_OBJECT = Format(encode, details)
+JSON_OBJECT = Format(encode_json, decode_details)

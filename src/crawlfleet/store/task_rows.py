@@ -15,7 +15,7 @@ from crawlfleet.model.status import ErrorClass, ExecutionStatus, Recall, TaskSta
 from crawlfleet.model.task import DeadLetter, FinalTask, LiveTask, RetryPolicy
 from crawlfleet.ports.task_store import Accepted, SubmissionAnswer
 from crawlfleet.store import schema
-from crawlfleet.store.row_codec import RowCodec, encode, plain, sql_values
+from crawlfleet.store.row_codec import RowCodec, encode_json, plain_values, sql_values
 
 # The field is called `group` everywhere but in SQL, where that is a keyword.
 LIVE = RowCodec(schema.live, LiveTask, columns={"group": "group_id"})
@@ -72,7 +72,7 @@ DEAD_LETTER_COLUMNS = DeadLetterRow._fields
 def new_live_values(**given: str) -> str:
     """Return SQL expressions of a new pending row of `live`: the given ones, and otherwise the constants of
     `LiveTask.new`."""
-    constants = zip(LIVE_COLUMNS, plain(LiveTask.new(0, 0, 0)), strict=True)
+    constants = zip(LIVE_COLUMNS, plain_values(LiveTask.new(0, 0, 0)), strict=True)
     return sql_values(
         LIVE_COLUMNS, {name: "NULL" if value is None else str(value) for name, value in constants} | given
     )
@@ -85,14 +85,14 @@ def completed_values(source: str, **given: str) -> str:
     return sql_values(COMPLETED_COLUMNS, status | given, source)
 
 
-def live_task(row: Sequence[Any]) -> LiveTask:
+def live_task_from_row(row: Sequence[Any]) -> LiveTask:
     values = list(row)
     values[_STATUS] = STATUSES[values[_STATUS]]
     values[_RECALL] = RECALLS[values[_RECALL]]
     return LiveTask._make(values)
 
 
-def failure(error: int | None, message: str | None, is_permanent: int) -> Failure | None:
+def failure_from_columns(error: int | None, message: str | None, is_permanent: int) -> Failure | None:
     return None if error is None else Failure(ErrorClass(error), message or "", bool(is_permanent))
 
 
@@ -115,39 +115,39 @@ def all_ended_executions() -> str:
     return f"SELECT {', '.join(EXECUTION_COLUMNS)} FROM execution UNION ALL {kept_in_done()} ORDER BY id"
 
 
-def execution_record(row: Sequence[Any]) -> ExecutionRecord:
-    kept = ExecutionRow._make(row)
+def execution_from_row(row: Sequence[Any]) -> ExecutionRecord:
+    columns = ExecutionRow._make(row)
     return ExecutionRecord(
-        id=kept.id,
-        task=kept.task,
-        round=kept.round,
-        retry=kept.retry,
-        node=kept.node,
-        session=kept.session,
-        status=ExecutionStatus(kept.status),
-        assigned_at=kept.assigned_at,
-        started_at=kept.started_at,
-        ended_at=kept.ended_at,
-        failure=failure(kept.error, kept.message, kept.is_permanent),
-        result=_bytes(kept.result),
-        metrics=_bytes(kept.metrics),
+        id=columns.id,
+        task=columns.task,
+        round=columns.round,
+        retry=columns.retry,
+        node=columns.node,
+        session=columns.session,
+        status=ExecutionStatus(columns.status),
+        assigned_at=columns.assigned_at,
+        started_at=columns.started_at,
+        ended_at=columns.ended_at,
+        failure=failure_from_columns(columns.error, columns.message, columns.is_permanent),
+        result=_optional_bytes(columns.result),
+        metrics=_optional_bytes(columns.metrics),
     )
 
 
-def dead_letter(row: Sequence[Any]) -> DeadLetter:
-    kept = DeadLetterRow._make(row)
+def dead_letter_from_row(row: Sequence[Any]) -> DeadLetter:
+    columns = DeadLetterRow._make(row)
     return DeadLetter(
-        task=kept.task,
-        round=kept.round,
-        project=kept.project,
-        task_type=kept.task_type,
-        cause=kept.cause,
-        failure=failure(kept.error, kept.message, kept.is_permanent),
-        buried_at=kept.buried_at,
+        task=columns.task,
+        round=columns.round,
+        project=columns.project,
+        task_type=columns.task_type,
+        cause=columns.cause,
+        failure=failure_from_columns(columns.error, columns.message, columns.is_permanent),
+        buried_at=columns.buried_at,
     )
 
 
-def _bytes(value: Any) -> bytes | None:
+def _optional_bytes(value: Any) -> bytes | None:
     return None if value is None else bytes(value)
 
 
@@ -165,13 +165,13 @@ def encode_answer(answer: SubmissionAnswer) -> bytes:
     items = [
         list(item) if isinstance(item, Accepted) else [item.code, item.detail, item.field] for item in answer.items
     ]
-    return encode(items if answer.group is None else {"group": answer.group, "items": items})
+    return encode_json(items if answer.group is None else {"group": answer.group, "items": items})
 
 
 def decode_answer(body: bytes) -> SubmissionAnswer:
     items: list[Accepted | Refusal] = []
-    said = msgspec.json.decode(body)
-    group, listed = (said["group"], said["items"]) if isinstance(said, dict) else (None, said)
+    stored = msgspec.json.decode(body)
+    group, listed = (stored["group"], stored["items"]) if isinstance(stored, dict) else (None, stored)
     for item in listed:
         if isinstance(item[0], int):
             items.append(Accepted(item[0], STATUSES[item[1]], item[2], item[3]))

@@ -138,33 +138,33 @@ async def test_changes_by_people_are_written_down(site: Site) -> None:
 def test_attempts_are_counted_by_address_in_a_window_that_slides() -> None:
     now = 100.0
     attempts = FailedAttempts(2, lambda: now)
-    attempts.note("a")
+    attempts.count_failure("a")
     now += 30
-    attempts.note("a")
+    attempts.count_failure("a")
     assert attempts.wait_s("a") == pytest.approx(30)
     assert attempts.wait_s("b") == 0
     now += 31
     assert attempts.wait_s("a") == 0
-    attempts.note("a")
+    attempts.count_failure("a")
     assert attempts.wait_s("a") == pytest.approx(29)
 
 
 def test_attempts_are_heard_of_once_a_minute_by_address_and_not_of_all_addresses() -> None:
     now = 100.0
     attempts = FailedAttempts(2, lambda: now)
-    assert [attempts.note("a") for _ in range(4)] == [False, True, False, False]
+    assert [attempts.count_failure("a") for _ in range(4)] == [False, True, False, False]
     now += 59
-    assert not attempts.note("a")
+    assert not attempts.count_failure("a")
     now += 2
-    assert attempts.note("a")
+    assert attempts.count_failure("a")
     for number in range(200):
-        attempts.note(f"{number}")
-    assert sum(attempts.note(f"{number}") for number in range(200)) == 99
+        attempts.count_failure(f"{number}")
+    assert sum(attempts.count_failure(f"{number}") for number in range(200)) == 99
 
 
 def test_attempts_remember_a_bounded_number_of_addresses() -> None:
     attempts = FailedAttempts(1, lambda: 0.0)
     for number in range(10_001):
-        attempts.note(f"{number}")
+        attempts.count_failure(f"{number}")
     assert attempts.wait_s("0") == 0
     assert attempts.wait_s("1") > 0

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.api.routes.tokens import span_ms
+from crawlfleet.api.routes.tokens import parse_span_ms
 from tests.api.kit import Answer, Site
 from tests.api.remote_node import RemoteNode
 
@@ -156,7 +156,7 @@ async def test_only_admins_see_tokens_and_the_audit_log(site: Site) -> None:
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("15m", 900), ("24h", 86_400), ("7d", 604_800)])
 def test_spans_are_read(text: str, seconds: int) -> None:
-    assert span_ms(text, field="expires_in") == seconds * 1000
+    assert parse_span_ms(text, field="expires_in") == seconds * 1000
 
 
 # -- audit

@@ -118,7 +118,7 @@ class _TornEngine:
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self._engine.read(work)
 
-    glance = read
+    read_by_key = read
 
     def __getattr__(self, name: str) -> Any:
         """Every other way to read is the engine's own: only writes are torn."""

@@ -337,7 +337,7 @@ class Fleet:
     async def executions(self) -> list[ExecutionRecord]:
         """Every execution that is over."""
         sql = task_rows.all_ended_executions()
-        return [task_rows.execution_record(row) for row in await self.store.engine.read(lambda tx: tx.fetch(sql))]
+        return [task_rows.execution_from_row(row) for row in await self.store.engine.read(lambda tx: tx.fetch(sql))]
 
     async def dump(self) -> Dump:
         """Every row of every table."""

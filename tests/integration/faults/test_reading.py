@@ -47,7 +47,7 @@ async def readers_held(engine: QueryEngine, count: int = BROWSERS) -> AsyncItera
 
     async with asyncio.TaskGroup() as group:
         for _ in range(count):
-            group.create_task(engine.browse(hold))
+            group.create_task(engine.browse_rows(hold))
         try:
             for _ in range(min(count, BROWSERS)):
                 await asyncio.wait_for(begun.acquire(), GENEROUS_S)
@@ -96,7 +96,7 @@ async def hasty(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 async def test_a_read_of_people_ends_at_its_deadline_and_the_next_one_is_served(hasty: SqlStore) -> None:
     async with asyncio.timeout(GENEROUS_S):
-        reads = [hasty.engine.browse(lambda tx: tx.fetch(ENDLESS)) for _ in range(BROWSERS)]
+        reads = [hasty.engine.browse_rows(lambda tx: tx.fetch(ENDLESS)) for _ in range(BROWSERS)]
         outcomes = await asyncio.gather(*reads, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [ReadTooLong] * BROWSERS
         assert await hasty.list_schedules(ScheduleFilter(), 10) == []
@@ -113,7 +113,7 @@ async def test_a_read_that_waits_too_long_for_its_turn_is_not_begun(hasty: SqlSt
             with pytest.raises(ReadTooLong):
                 await waiting
         else:
-            reads = [hasty.engine.browse(lambda tx: tx.fetch(ENDLESS)) for _ in range(3 * BROWSERS)]
+            reads = [hasty.engine.browse_rows(lambda tx: tx.fetch(ENDLESS)) for _ in range(3 * BROWSERS)]
             outcomes = await asyncio.gather(*reads, return_exceptions=True)
             assert {type(outcome) for outcome in outcomes} == {ReadTooLong}
         assert (await hasty.find_tasks(TaskFilter(), 10)).tasks == []
@@ -130,7 +130,7 @@ async def test_a_caller_that_leaves_ends_its_read(hasty: SqlStore) -> None:
 
         for _ in range(2 * BROWSERS):
             begun.clear()
-            reading = asyncio.create_task(hasty.engine.browse(endless))
+            reading = asyncio.create_task(hasty.engine.browse_rows(endless))
             await begun.wait()
             reading.cancel()
             with pytest.raises(asyncio.CancelledError):

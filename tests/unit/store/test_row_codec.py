@@ -121,7 +121,7 @@ def test_a_record_that_is_a_tuple_is_a_row_but_for_its_enums() -> None:
 
 
 def test_some_columns_are_written_in_the_order_they_are_named() -> None:
-    some = codec().only("id", "tags", "tall")
+    some = codec().column_writer("id", "tags", "tall")
     assert some.columns == ("id", "tags", "tall")
     assert some.to_rows([BRICK]) == [(5, b'["a","b"]', 30)]
 

@@ -104,9 +104,9 @@ async def test_a_pending_task_is_written_as_a_new_live_row(tables: sqlite3.Conne
 async def test_an_assigned_task_has_the_columns_of_its_assignment(tables: sqlite3.Connection) -> None:
     tx = SqliteTx(tables)
     await tx.add_pending([(1, 2, 60, None)])
-    assert await tx.assign([Assignment(task=1, lane=2, execution=30, node=40, session=50)], NOW) == [1]
+    assert await tx.assign_tasks([Assignment(task=1, lane=2, execution=30, node=40, session=50)], NOW) == [1]
     (row,) = rows(tables, "live", task_rows.LIVE_COLUMNS)
-    live = task_rows.live_task(row)
+    live = task_rows.live_task_from_row(row)
     new = LiveTask.new(1, 2, 60)
     assert live == new._replace(
         status=TaskStatus.ASSIGNED,
@@ -124,7 +124,7 @@ async def test_a_completed_task_is_written_as_its_final_row(tables: sqlite3.Conn
     live = LiveTask._make(numbers)._replace(status=TaskStatus.PROCESSING, recall=task_rows.RECALLS[0])
     await SqliteTx(tables).insert(schema.live, task_rows.LIVE_COLUMNS, [task_rows.LIVE.to_row(live)])
     outcome = (live.id, live.execution, live.node, None, b"{}", b"[]")
-    (moved,) = await SqliteTx(tables).complete([outcome], NOW)
+    (moved,) = await SqliteTx(tables).complete_tasks([outcome], NOW)
     assert moved == (live.id, live.execution, live.node, live.lane, live.status, live.group)
     (row,) = rows(tables, "done", task_rows.COMPLETED_COLUMNS)
     final = FinalTask.from_live(live._replace(status=TaskStatus.COMPLETED), None, NOW)

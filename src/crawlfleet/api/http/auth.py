@@ -21,16 +21,16 @@ from starlette.types import Scope
 
 from crawlfleet.api.http.connection_table import CallerConnection
 from crawlfleet.api.http.errors import NotAuthenticated, RoleTooLow, TooManyAttempts
-from crawlfleet.api.http.services import Services, services_of
+from crawlfleet.api.http.services import Services, get_services
 from crawlfleet.api.http.settings import ApiSettings
 from crawlfleet.control.admin.tokens import hash_secret
 from crawlfleet.errors import NotAllowed, Unavailable
 from crawlfleet.model.principal import Principal, Role
 
 WINDOW_S = 60.0
-_ADDRESSES_KEPT = 10_000
-_PROVEN_KEPT = 10_000
-_TOLD_MOST = 100
+_MAX_ADDRESSES = 10_000
+_MAX_PROOFS = 10_000
+_MAX_REPORTED = 100
 """Maximum number of addresses, or of refused principals, that are written to the audit log in a minute."""
 _SECRET_CHARS = 200
 _TARGET_CHARS = 200
@@ -50,20 +50,22 @@ class RequestIdentity:
     """Secret as it was sent, for a token whose uses are counted."""
 
 
-class Told:
+class AuditRateLimit:
     """Rate limit of audit entries: each subject once a minute, and a limited number of subjects in all."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._told: dict[str, float] = {}
+        self._reported_at: dict[str, float] = {}
 
-    def is_news(self, what: str) -> bool:
+    def may_report(self, subject: str) -> bool:
         now = self._monotonic()
-        self._told = {told: at for told, at in self._told.items() if at > now - WINDOW_S}
+        self._reported_at = {
+            reported: instant for reported, instant in self._reported_at.items() if instant > now - WINDOW_S
+        }
         # A caller with many addresses must not fill the disk with them either.
-        if what in self._told or len(self._told) >= _TOLD_MOST:
+        if subject in self._reported_at or len(self._reported_at) >= _MAX_REPORTED:
             return False
-        self._told[what] = now
+        self._reported_at[subject] = now
         return True
 
 
@@ -74,7 +76,7 @@ class FailedAttempts:
         self.limit = limit
         self._monotonic = monotonic
         self._failed: OrderedDict[str, deque[float]] = OrderedDict()
-        self._told = Told(monotonic)
+        self._reports = AuditRateLimit(monotonic)
 
     def wait_s(self, address: str) -> float:
         """Return how many seconds the address has to wait until its next attempt is accepted; 0 for none."""
@@ -88,15 +90,15 @@ class FailedAttempts:
             del self._failed[address]
         return times[0] - since if len(times) >= self.limit else 0.0
 
-    def note(self, address: str) -> bool:
+    def count_failure(self, address: str) -> bool:
         """Count a wrong token. Returns whether it is to be reported: the attempts are too many, and the address was not
         reported in the last minute."""
         times = self._failed.setdefault(address, deque(maxlen=self.limit))
         times.append(self._monotonic())
         self._failed.move_to_end(address)
-        if len(self._failed) > _ADDRESSES_KEPT:
+        if len(self._failed) > _MAX_ADDRESSES:
             self._failed.popitem(last=False)
-        return len(times) == self.limit and self._told.is_news(address)
+        return len(times) == self.limit and self._reports.may_report(address)
 
 
 class Gate:
@@ -107,30 +109,30 @@ class Gate:
         self._networks: Sequence[IPv4Network | IPv6Network] = [ip_network(str(n)) for n in settings.allowed_networks]
         self._attempts = FailedAttempts(settings.failed_attempts_per_minute, services.clock.monotonic)
         self._proven: OrderedDict[tuple[str, str], None] = OrderedDict()
-        self._refused = Told(services.clock.monotonic)
+        self._refused = AuditRateLimit(services.clock.monotonic)
 
-    async def identify(self, scope: Scope) -> RequestIdentity:
+    async def identify_caller(self, scope: Scope) -> RequestIdentity:
         """Identify the caller of a request. Raises NotAuthenticated, TooManyAttempts or NotAllowed."""
         client = scope.get("client")
         address = client[0] if client else ""
         if self._networks and not self._is_allowed(address):
             raise NotFromHere(f"calls from {address} are not allowed")
-        secret = _bearer(scope)
+        secret = _read_bearer_token(scope)
         proof = (address, secret_hash := hash_secret(secret))
         is_proven = proof in self._proven
-        if is_proven and (known := self._services.tokens.find_trusted(secret_hash)) is not None:
+        if is_proven and (trusted := self._services.tokens.find_trusted(secret_hash)) is not None:
             _identify_connection(scope)
-            return RequestIdentity(known, address, secret)
+            return RequestIdentity(trusted, address, secret)
         if not is_proven and (wait_s := self._attempts.wait_s(address)):
             raise TooManyAttempts(f"too many wrong tokens from {address}", retry_after_s=wait_s)
         try:
             principal = await self._services.tokens.authenticate(secret, is_joining=_is_joining(scope))
         except NotAllowed as exc:
             self._proven.pop(proof, None)
-            if self._attempts.note(address):
+            if self._attempts.count_failure(address):
                 await self._note_limit(address)
             raise NotAuthenticated("this token is not valid") from exc
-        self._prove(proof)
+        self._remember_proof(proof)
         _identify_connection(scope)
         return RequestIdentity(principal, address, secret)
 
@@ -145,7 +147,7 @@ class Gate:
         """Write an audit entry, at most once a minute, for an identified caller that tried what its role does not
         allow."""
         who = identity.principal
-        if self._refused.is_news(f"{who.token}:{who.node}"):
+        if self._refused.may_report(f"{who.token}:{who.node}"):
             with contextlib.suppress(Unavailable):
                 target = f"{scope['method']} {scope['path']}"[:_TARGET_CHARS]
                 await self._services.audit.write_entry(
@@ -154,17 +156,17 @@ class Gate:
 
     def _is_allowed(self, address: str) -> bool:
         try:
-            found = ip_address(address)
+            parsed = ip_address(address)
         except ValueError:
             return False
         # A dual-stack socket shows IPv4 callers as ::ffff:a.b.c.d.
-        found = getattr(found, "ipv4_mapped", None) or found
-        return any(found in network for network in self._networks)
+        parsed = getattr(parsed, "ipv4_mapped", None) or parsed
+        return any(parsed in network for network in self._networks)
 
-    def _prove(self, proof: tuple[str, str]) -> None:
+    def _remember_proof(self, proof: tuple[str, str]) -> None:
         self._proven[proof] = None
         self._proven.move_to_end(proof)
-        if len(self._proven) > _PROVEN_KEPT:
+        if len(self._proven) > _MAX_PROOFS:
             self._proven.popitem(last=False)
 
 
@@ -175,25 +177,25 @@ def _identify_connection(scope: Scope) -> None:
         connection.identify()
 
 
-def address_of(connection: HTTPConnection) -> str:
+def caller_address(connection: HTTPConnection) -> str:
     return connection.client.host if connection.client is not None else ""
 
 
-async def identity_of(connection: HTTPConnection) -> RequestIdentity:
+async def load_identity(connection: HTTPConnection) -> RequestIdentity:
     """Return the identity of the caller, found once per request, before its body is read."""
     state = connection.scope.setdefault("state", {})
-    found = state.get("identity")
-    if not isinstance(found, RequestIdentity):
+    identity = state.get("identity")
+    if not isinstance(identity, RequestIdentity):
         gate: Gate = connection.app.state.gate
-        state["identity"] = found = await gate.identify(connection.scope)
-    return found
+        state["identity"] = identity = await gate.identify_caller(connection.scope)
+    return identity
 
 
-async def principal_of(request: HTTPConnection, *roles: Role) -> Principal:
+async def require_principal(request: HTTPConnection, *roles: Role) -> Principal:
     """Return the principal of a request, for plain routes. With roles it checks them as `allow` does."""
-    identity = await identity_of(request)
+    identity = await load_identity(request)
     try:
-        require(identity.principal, *roles or tuple(Role))
+        require_role(identity.principal, *roles or tuple(Role))
     except RoleTooLow:
         gate: Gate = request.app.state.gate
         await gate.note_refused(identity, request.scope)
@@ -201,7 +203,7 @@ async def principal_of(request: HTTPConnection, *roles: Role) -> Principal:
     return identity.principal
 
 
-def require(principal: Principal, *roles: Role) -> None:
+def require_role(principal: Principal, *roles: Role) -> None:
     """Raise NotAllowed unless the principal has one of the roles, or one of people's roles above it."""
     if principal.role in roles or any(principal.is_at_least(role) for role in roles):
         return
@@ -217,16 +219,18 @@ def allow(*roles: Role) -> Any:
     higher one of people; nodes only where named."""
 
     async def principal(connection: HTTPConnection, _: object = Depends(_scheme)) -> Principal:
-        return await principal_of(connection, *roles)
+        return await require_principal(connection, *roles)
 
     return Depends(principal)
 
 
-async def audited(
+async def write_audit_entry(
     request: Request, principal: Principal, action: str, target: str, details: Mapping[str, Any] | None = None
 ) -> None:
     """Write an audit entry for a change by a person, once it has happened."""
-    await services_of(request).audit.write_entry(principal, address_of(request), action, target, dict(details or {}))
+    await get_services(request).audit.write_entry(
+        principal, caller_address(request), action, target, dict(details or {})
+    )
 
 
 def _is_joining(scope: Scope) -> bool:
@@ -235,7 +239,7 @@ def _is_joining(scope: Scope) -> bool:
     return bool(scope["path"] == JOIN_PATH and scope["method"] == "POST")
 
 
-def _bearer(scope: Scope) -> str:
+def _read_bearer_token(scope: Scope) -> str:
     sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
     scheme, _, secret = sent.partition(b" ")
     secret = secret.strip()

@@ -40,27 +40,27 @@ class Countable(Protocol):
 CountableT = TypeVar("CountableT", bound=Countable)
 
 
-def source_of(address: str) -> str:
+def connection_source(address: str) -> str:
     """Return the key that connections are counted by: an IPv4 address, or the /64 network that one IPv6 caller owns."""
     if ":" not in address:
         return address
     try:
-        found = ip_address(address.partition("%")[0])
+        parsed = ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    assert isinstance(found, IPv6Address)
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return f"{IPv6Address(int(found) >> 64 << 64)}/64"
+    assert isinstance(parsed, IPv6Address)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return f"{IPv6Address(int(parsed) >> 64 << 64)}/64"
 
 
 class ConnectionTable(Generic[CountableT]):
-    """Unidentified connections by address. Every operation takes constant time, except `excess`, which goes through the
-    addresses over their limit."""
+    """Unidentified connections by address. Every operation takes constant time, except `find_excess`, which goes
+    through the addresses over their limit."""
 
-    def __init__(self, most: int, most_per_source: int) -> None:
-        self._most = most
-        self._most_per_source = most_per_source
+    def __init__(self, max_connections: int, max_per_source: int) -> None:
+        self._max_connections = max_connections
+        self._max_per_source = max_per_source
         self._total = 0
         self._by_source: dict[str, dict[CountableT, None]] = {}
         self._by_count: dict[int, dict[str, None]] = {}
@@ -75,11 +75,11 @@ class ConnectionTable(Generic[CountableT]):
     def add(self, connection: CountableT) -> CountableT | None:
         """Add a connection. Returns the connection that has to be closed for it, already removed; None below the
         limit."""
-        displaced = self._displaced() if self._total >= self._most else None
+        displaced = self._pick_displaced() if self._total >= self._max_connections else None
         if displaced is not None:
             self.discard(displaced)
         held = self._by_source.setdefault(connection.source, {})
-        self._recount(connection.source, len(held), len(held) + 1)
+        self._move_source(connection.source, len(held), len(held) + 1)
         held[connection] = None
         self._total += 1
         return displaced
@@ -90,33 +90,33 @@ class ConnectionTable(Generic[CountableT]):
             return
         del held[connection]
         self._total -= 1
-        self._recount(connection.source, len(held) + 1, len(held))
+        self._move_source(connection.source, len(held) + 1, len(held))
         if not held:
             del self._by_source[connection.source]
 
-    def excess(self, now: float) -> list[CountableT]:
+    def find_excess(self, now: float) -> list[CountableT]:
         """Return the connections that wait for their callers beyond the limit of one address, the oldest first."""
-        found: list[CountableT] = []
-        for count in range(self._largest, self._most_per_source, -1):
+        excess: list[CountableT] = []
+        for count in range(self._largest, self._max_per_source, -1):
             for source in self._by_count.get(count, ()):
                 waiting = (
-                    one
-                    for one in self._by_source[source]
-                    if one.waiting_since is not None and now - one.waiting_since >= GRACE_S
+                    connection
+                    for connection in self._by_source[source]
+                    if connection.waiting_since is not None and now - connection.waiting_since >= GRACE_S
                 )
-                found += islice(waiting, count - self._most_per_source)
-        return found
+                excess += islice(waiting, count - self._max_per_source)
+        return excess
 
-    def _displaced(self) -> CountableT:
+    def _pick_displaced(self) -> CountableT:
         """Return the oldest connection of the address with the most, if possible one that waits for its caller."""
         source = next(iter(self._by_count[self._largest]))
         held = self._by_source[source]
-        for one in islice(held, _LOOKED_AT):
-            if one.waiting_since is not None:
-                return one
+        for connection in islice(held, _LOOKED_AT):
+            if connection.waiting_since is not None:
+                return connection
         return next(iter(held))
 
-    def _recount(self, source: str, before: int, after: int) -> None:
+    def _move_source(self, source: str, before: int, after: int) -> None:
         """Move an address to its new count. Addresses are indexed by their counts, so that the one with the most is
         found without a search."""
         if before:

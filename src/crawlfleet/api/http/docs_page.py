@@ -38,18 +38,18 @@ _METHODS = ("get", "post", "put", "patch", "delete")
 _REF = re.compile(r"#/components/schemas/([\w.-]+)")
 
 
-def install(app: FastAPI) -> None:
+def install_docs_page(app: FastAPI) -> None:
     """Add the page and the document that it is made from."""
     pages = _Pages(app)
 
-    async def docs(_: Request) -> Response:
-        return HTMLResponse((await pages.made())[0], headers=HEADERS)
+    async def serve_docs(_: Request) -> Response:
+        return HTMLResponse((await pages.get_pages())[0], headers=HEADERS)
 
-    async def document(_: Request) -> Response:
-        return Response((await pages.made())[1], media_type="application/json")
+    async def serve_document(_: Request) -> Response:
+        return Response((await pages.get_pages())[1], media_type="application/json")
 
-    app.add_route(PATH, docs, methods=["GET"], include_in_schema=False)
-    app.add_route(DOCUMENT_PATH, document, methods=["GET"], include_in_schema=False)
+    app.add_route(PATH, serve_docs, methods=["GET"], include_in_schema=False)
+    app.add_route(DOCUMENT_PATH, serve_document, methods=["GET"], include_in_schema=False)
 
 
 class _Pages:
@@ -61,90 +61,99 @@ class _Pages:
         self._made: tuple[bytes, bytes] | None = None
         self._making = asyncio.Lock()
 
-    async def made(self) -> tuple[bytes, bytes]:
+    async def get_pages(self) -> tuple[bytes, bytes]:
         async with self._making:
             if self._made is None:
-                self._made = await asyncio.to_thread(self._make)
+                self._made = await asyncio.to_thread(self._render_pages)
             return self._made
 
-    def _make(self) -> tuple[bytes, bytes]:
+    def _render_pages(self) -> tuple[bytes, bytes]:
         document = self._app.openapi()
-        return "".join(_page(document)).encode(), json.dumps(document, separators=(",", ":")).encode()
+        return "".join(_render_page(document)).encode(), json.dumps(document, separators=(",", ":")).encode()
 
 
-def _page(document: Mapping[str, Any]) -> Iterator[str]:
-    told = document["info"]
-    title = escape(f"{told['title']} {told['version']}")
+def _render_page(document: Mapping[str, Any]) -> Iterator[str]:
+    info = document["info"]
+    title = escape(f"{info['title']} {info['version']}")
     yield f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-    yield f"<style>{STYLE}</style></head><body><h1>{title}</h1>{_text(told.get('description', ''))}"
+    yield f"<style>{STYLE}</style></head><body><h1>{title}</h1>{_render_paragraphs(info.get('description', ''))}"
     yield '<p>The same for programs: <a href="/openapi.json">openapi.json</a>.</p>'
     by_tag: dict[str, list[str]] = {}
     for path, item in document["paths"].items():
         for method in (one for one in _METHODS if one in item):
-            said = item[method]
-            by_tag.setdefault(said.get("tags", ["other"])[0], []).append(_operation(path, method, said, document))
+            operation = item[method]
+            by_tag.setdefault(operation.get("tags", ["other"])[0], []).append(
+                _render_operation(path, method, operation, document)
+            )
     for tag, operations in by_tag.items():
         yield f"<h2>{escape(tag)}</h2>{''.join(operations)}"
     yield "<h2>schemas</h2>"
     for name, schema in sorted(document["components"]["schemas"].items()):
-        yield f'<details id="schema-{escape(name)}"><summary>{escape(name)}</summary>{_json(schema)}</details>'
+        yield f'<details id="schema-{escape(name)}"><summary>{escape(name)}</summary>{_render_schema(schema)}</details>'
     yield "</body></html>"
 
 
-def _operation(path: str, method: str, said: Mapping[str, Any], document: Mapping[str, Any]) -> str:
+def _render_operation(path: str, method: str, operation: Mapping[str, Any], document: Mapping[str, Any]) -> str:
     parts = [
-        f'<details id="{escape(said["operationId"])}"><summary><b class="{method}">{method.upper()}</b> '
-        f"<code>{escape(path)}</code> {escape(said.get('summary', ''))}</summary>{_text(said.get('description', ''))}"
+        f'<details id="{escape(operation["operationId"])}"><summary><b class="{method}">{method.upper()}</b> '
+        f"<code>{escape(path)}</code> {escape(operation.get('summary', ''))}</summary>"
+        f"{_render_paragraphs(operation.get('description', ''))}"
     ]
     rows: list[tuple[str, ...]] = [
         (
             f"<code>{escape(one['name'])}</code>",
             one["in"] + (", required" if one.get("required") else ""),
-            _schema(one.get("schema", {})),
-            _inline(one.get("description", "")),
+            _render_inline_schema(one.get("schema", {})),
+            _render_inline(one.get("description", "")),
         )
-        for one in said.get("parameters", ())
+        for one in operation.get("parameters", ())
     ]
-    parts += [_table("parameters", rows)]
-    content = said.get("requestBody", {}).get("content", {})
-    parts += [_table("body", [(escape(kind), _schema(one.get("schema", {}))) for kind, one in content.items()])]
-    answers = [(status, _answer(one, document)) for status, one in sorted(said.get("responses", {}).items())]
+    parts += [_render_table("parameters", rows)]
+    content = operation.get("requestBody", {}).get("content", {})
+    parts += [
+        _render_table(
+            "body", [(escape(kind), _render_inline_schema(one.get("schema", {}))) for kind, one in content.items()]
+        )
+    ]
+    answers = [
+        (status, _resolve_answer(one, document)) for status, one in sorted(operation.get("responses", {}).items())
+    ]
     rows = [
         (
             escape(status),
-            _inline(one.get("description", "")),
-            ", ".join(_schema(kind.get("schema", {})) for kind in one.get("content", {}).values()),
+            _render_inline(one.get("description", "")),
+            ", ".join(_render_inline_schema(kind.get("schema", {})) for kind in one.get("content", {}).values()),
         )
         for status, one in answers
     ]
-    return "".join([*parts, _table("answers", rows), "</details>"])
+    return "".join([*parts, _render_table("answers", rows), "</details>"])
 
 
-def _answer(one: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
-    ref = one.get("$ref", "")
-    return document["components"]["responses"][ref.rpartition("/")[2]] if ref else one
+def _resolve_answer(answer: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[str, Any]:
+    ref = answer.get("$ref", "")
+    return document["components"]["responses"][ref.rpartition("/")[2]] if ref else answer
 
 
-def _table(title: str, rows: list[tuple[str, ...]]) -> str:
+def _render_table(title: str, rows: list[tuple[str, ...]]) -> str:
     shown = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f"<h4>{title}</h4><table>{shown}</table>" if rows else ""
 
 
-def _schema(schema: Mapping[str, Any]) -> str:
-    return f"<code>{_linked(json.dumps(schema))}</code>" if schema else ""
+def _render_inline_schema(schema: Mapping[str, Any]) -> str:
+    return f"<code>{_link_schemas(json.dumps(schema))}</code>" if schema else ""
 
 
-def _json(schema: Mapping[str, Any]) -> str:
-    return f"<pre>{_linked(json.dumps(schema, indent=2, ensure_ascii=False))}</pre>"
+def _render_schema(schema: Mapping[str, Any]) -> str:
+    return f"<pre>{_link_schemas(json.dumps(schema, indent=2, ensure_ascii=False))}</pre>"
 
 
-def _linked(text: str) -> str:
+def _link_schemas(text: str) -> str:
     return _REF.sub(r'<a href="#schema-\1">\1</a>', escape(text, quote=False))
 
 
-def _text(markdown: str) -> str:
-    return "".join(f"<p>{_inline(part)}</p>" for part in markdown.split("\n\n") if part.strip())
+def _render_paragraphs(markdown: str) -> str:
+    return "".join(f"<p>{_render_inline(part)}</p>" for part in markdown.split("\n\n") if part.strip())
 
 
-def _inline(text: str) -> str:
+def _render_inline(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))

@@ -151,7 +151,7 @@ class Problem(msgspec.Struct, omit_defaults=True, frozen=True):
     """To find the error in the logs of the master."""
 
 
-def problem(
+def problem_response(
     status: int,
     code: str,
     detail: str,
@@ -163,32 +163,40 @@ def problem(
     extra: Mapping[str, Any] | None = None,
 ) -> Response:
     title = HTTPStatus(status).phrase
-    said = Problem(
-        f"urn:crawlfleet:error:{code}", title, status, code, shown(detail), field, errors, _HINTS.get(code), incident
+    problem = Problem(
+        f"urn:crawlfleet:error:{code}",
+        title,
+        status,
+        code,
+        printable_text(detail),
+        field,
+        errors,
+        _HINTS.get(code),
+        incident,
     )
-    content = msgspec.json.encode({**msgspec.to_builtins(said), **extra} if extra else said)
+    content = msgspec.json.encode({**msgspec.to_builtins(problem), **extra} if extra else problem)
     return Response(content, status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
 
 
-def refused(refusal: Refusal, *, field: str | None = None) -> Response:
+def refusal_response(refusal: Refusal, *, field: str | None = None) -> Response:
     """Return the response for the refusal of a request's only item."""
     status = STATUS_OF_CODE[refusal.code]
     code = "not_found" if status == 404 else str(refusal.code)
     headers = {"Retry-After": str(math.ceil(RETRY_AFTER_S))} if status == 429 else None
-    return problem(status, code, refusal.detail, field=refusal.field or field, headers=headers)
+    return problem_response(status, code, refusal.detail, field=refusal.field or field, headers=headers)
 
 
-def refused_task(task: TaskId, refusal: Refusal) -> Response:
+def task_refusal_response(task: TaskId, refusal: Refusal) -> Response:
     """Return the response for a refused change of a task, with the task's id: the request may be one of many that a
     person made."""
     is_unknown = refusal.code is Code.UNKNOWN_TASK
     detail = f"no task {task_text(task)}" if is_unknown else f"{task_text(task)}: {refusal.detail}"
-    return refused(replace(refusal, detail=detail))
+    return refusal_response(replace(refusal, detail=detail))
 
 
-def of_error(exc: CrawlfleetError) -> Response:
+def error_response(exc: CrawlfleetError) -> Response:
     if exc.http_status >= 500 and not isinstance(exc, Unavailable):
-        return unexpected(exc)
+        return unexpected_response(exc)
     headers: dict[str, str] = {}
     if isinstance(exc, NotAuthenticated):
         headers["WWW-Authenticate"] = "Bearer"
@@ -196,53 +204,55 @@ def of_error(exc: CrawlfleetError) -> Response:
         headers["Retry-After"] = str(max(1, math.ceil(getattr(exc, "retry_after_s", RETRY_AFTER_S))))
     if isinstance(exc, Unavailable):
         log.warning("unavailable", error=str(exc), code=exc.code)
-        return problem(exc.http_status, exc.code, exc.told, headers=headers)
+        return problem_response(exc.http_status, exc.code, exc.told, headers=headers)
     detail = getattr(exc, "detail", None) or str(exc) or exc.code
     field, extra = getattr(exc, "field", None), getattr(exc, "extra", None)
-    return problem(exc.http_status, exc.code, detail, field=field, headers=headers, extra=extra)
+    return problem_response(exc.http_status, exc.code, detail, field=field, headers=headers, extra=extra)
 
 
-def unexpected(exc: BaseException) -> Response:
+def unexpected_response(exc: BaseException) -> Response:
     """Return the response for a bug in crawlfleet: it has an incident number, and nothing else about the error."""
     incident = secrets.token_hex(8)
     log.error("unexpected_error", incident=incident, exc_info=exc)
     detail = f"an unexpected error; the master's log has it as incident {incident}"
-    return problem(500, "internal", detail, incident=incident)
+    return problem_response(500, "internal", detail, incident=incident)
 
 
-def install(app: FastAPI) -> None:
-    app.add_exception_handler(CrawlfleetError, _crawlfleet_error)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _http_exception)
+def install_error_handlers(app: FastAPI) -> None:
+    app.add_exception_handler(CrawlfleetError, _handle_error)
+    app.add_exception_handler(RequestValidationError, _handle_invalid_request)
+    app.add_exception_handler(HTTPException, _handle_http_exception)
 
 
-async def _crawlfleet_error(request: Request, exc: Exception) -> Response:
+async def _handle_error(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, CrawlfleetError)
-    return of_error(exc)
+    return error_response(exc)
 
 
-async def _http_exception(request: Request, exc: Exception) -> Response:
+async def _handle_http_exception(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, HTTPException)
-    return of_http(request, exc)
+    return http_error_response(request, exc)
 
 
-def of_http(request: Request, exc: HTTPException) -> Response:
+def http_error_response(request: Request, exc: HTTPException) -> Response:
     """Return the response for an exception of the framework."""
     # An error that was raised while a body was read arrives wrapped.
     if isinstance(exc.__cause__, CrawlfleetError):
-        return of_error(exc.__cause__)
+        return error_response(exc.__cause__)
     code = _CODE_OF_STATUS.get(exc.status_code, f"http_{exc.status_code}")
     match exc.status_code:
         case 404:
-            return problem(404, code, f"nothing is at {request.url.path}")
+            return problem_response(404, code, f"nothing is at {request.url.path}")
         case 405:
             allow = _allowed_methods(request)
             detail = f"{request.method} is not offered here; {allow} is"
-            return problem(405, code, detail, headers={"Allow": allow})
+            return problem_response(405, code, detail, headers={"Allow": allow})
         case 400:
-            return problem(400, code, f"the body cannot be read: {_body_complaint(exc.__cause__)}", field="body")
+            return problem_response(
+                400, code, f"the body cannot be read: {_body_complaint(exc.__cause__)}", field="body"
+            )
         case status:
-            return problem(status, code, str(exc.detail), headers=exc.headers)
+            return problem_response(status, code, str(exc.detail), headers=exc.headers)
 
 
 def _body_complaint(cause: BaseException | None) -> str:
@@ -256,32 +266,35 @@ def _body_complaint(cause: BaseException | None) -> str:
 
 
 def _allowed_methods(request: Request) -> str:
-    found: set[str] = set()
+    methods: set[str] = set()
     for method in ("DELETE", "GET", "PATCH", "POST", "PUT"):
         scope = {**request.scope, "method": method}
         if any(route.matches(dict(scope))[0] is Match.FULL for route in request.app.router.routes):
-            found.add(method)
-    return ", ".join(sorted(found)) or "nothing"
+            methods.add(method)
+    return ", ".join(sorted(methods)) or "nothing"
 
 
-async def _invalid(request: Request, exc: Exception) -> Response:
+async def _handle_invalid_request(request: Request, exc: Exception) -> Response:
     assert isinstance(exc, RequestValidationError)
-    found = exc.errors()
-    if any(error["type"] == "json_invalid" for error in found):
-        error = next(error for error in found if error["type"] == "json_invalid")
-        return problem(400, "malformed", f"the body is not valid JSON: {error['ctx']['error']}", field="body")
-    if any(error["loc"] == ("body",) for error in found) and not _is_json(request):
+    invalid = exc.errors()
+    if any(error["type"] == "json_invalid" for error in invalid):
+        error = next(error for error in invalid if error["type"] == "json_invalid")
+        return problem_response(400, "malformed", f"the body is not valid JSON: {error['ctx']['error']}", field="body")
+    if any(error["loc"] == ("body",) for error in invalid) and not _is_json(request):
         sent = request.headers.get("content-type", "none")
-        return of_error(UnsupportedMediaType(f"the body must be application/json, not {shown(sent)}"))
-    if any(error["loc"][0] == "path" and str(error["type"]).startswith("int_") for error in found):
+        return error_response(UnsupportedMediaType(f"the body must be application/json, not {printable_text(sent)}"))
+    if any(error["loc"][0] == "path" and str(error["type"]).startswith("int_") for error in invalid):
         # A text that is no number is the id of nothing.
-        return problem(404, "not_found", f"nothing is at {shown(request.url.path)}")
+        return problem_response(404, "not_found", f"nothing is at {printable_text(request.url.path)}")
     errors = [
-        {"field": field_of(error["loc"]), "detail": shown(model_message(error, _known_fields(request, error)))}
-        for error in found[:_ERRORS_SHOWN]
+        {
+            "field": field_path(error["loc"]),
+            "detail": printable_text(model_message(error, _known_fields(request, error))),
+        }
+        for error in invalid[:_ERRORS_SHOWN]
     ]
     first = errors[0]
-    return problem(
+    return problem_response(
         422, "invalid_input", first["detail"], field=first["field"], errors=errors if len(errors) > 1 else None
     )
 
@@ -312,15 +325,15 @@ def _is_json(request: Request) -> bool:
     return kind == "application/json" or kind.endswith("+json") or request.headers.get("content-length", "0") == "0"
 
 
-def field_of(location: Sequence[int | str]) -> str:
+def field_path(location: Sequence[int | str]) -> str:
     """Return the field as people write it: `filter.status[0]`; the part of the request only where nothing else is
     left."""
     steps = location[1:] if len(location) > 1 and location[0] in {"body", "query", "path", "header"} else location
     path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
-    return shown(path.removeprefix("."))
+    return printable_text(path.removeprefix("."))
 
 
-def shown(text: str) -> str:
+def printable_text(text: str) -> str:
     """Make a text from the request fit to be shown: it may be a megabyte, and hold characters that no response can
     carry."""
     clean = text.encode("utf-8", "replace").decode()

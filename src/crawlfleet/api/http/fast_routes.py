@@ -26,11 +26,11 @@ _NO_QUERY = QueryParams()
 class PlainRequest(Request):
     limit = 0
 
-    def header(self, name: bytes) -> bytes | None:
+    def find_header(self, name: bytes) -> bytes | None:
         """Return a header by its name in lower case. It searches the few headers once, instead of making a mapping of
         them all."""
-        for known, value in self.scope["headers"]:
-            if known == name:
+        for header, value in self.scope["headers"]:
+            if header == name:
                 return bytes(value)
         return None
 
@@ -69,10 +69,10 @@ class PlainRoutes:
         }
         self._patterns = [route for route in routes if "{" in route.path]
 
-    def find(self, scope: Scope) -> Route | None:
-        found = self._exact.get((scope["method"], scope["path"]))
-        if found is not None:
-            return found
+    def find_route(self, scope: Scope) -> Route | None:
+        exact = self._exact.get((scope["method"], scope["path"]))
+        if exact is not None:
+            return exact
         for route in self._patterns:
             match, more = route.matches(scope)
             if match is Match.FULL:
@@ -80,30 +80,30 @@ class PlainRoutes:
                 return route
         return None
 
-    async def serve(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve_route(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self._app
         request = PlainRequest(scope, receive, send)
         request.limit = self._limits.get(route.path, self._limit)
         try:
-            scope.setdefault("state", {})["identity"] = await self._gate.identify(scope)
+            scope.setdefault("state", {})["identity"] = await self._gate.identify_caller(scope)
             check_length(scope, request.limit)
             response: Response = await route.endpoint(request)
         except ClientDisconnect:
             # The caller has disconnected: there is no connection to answer on.
             return
         except Exception as exc:
-            response = told(scope, exc)
+            response = exception_response(scope, exc)
         await response(scope, receive, send)
 
 
-def told(scope: Scope, exc: Exception) -> Response:
+def exception_response(scope: Scope, exc: Exception) -> Response:
     match exc:
         case CrawlfleetError():
-            return errors.of_error(exc)
+            return errors.error_response(exc)
         case HTTPException():
-            return errors.of_http(Request(scope), exc)
+            return errors.http_error_response(Request(scope), exc)
         case _:
-            return errors.unexpected(exc)
+            return errors.unexpected_response(exc)
 
 
 def check_length(scope: Scope, limit: int) -> None:

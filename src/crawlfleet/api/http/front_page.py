@@ -15,21 +15,21 @@ PATH = "/"
 _COMMAND = "crawlfleet status --url {url} --token TOKEN"
 
 
-def install(app: FastAPI, *, has_docs: bool) -> None:
+def install_front_page(app: FastAPI, *, has_docs: bool) -> None:
     links = {"health": "/healthz", "ready": "/readyz"}
     if has_docs:
         links |= {"docs": docs_page.PATH, "openapi": "/openapi.json"}
 
-    async def front(request: Request) -> Response:
+    async def serve_front_page(request: Request) -> Response:
         command = _COMMAND.format(url=str(request.base_url).rstrip("/"))
         if "text/html" in request.headers.get("accept", ""):
-            return HTMLResponse(_page(links, command), headers=docs_page.HEADERS)
+            return HTMLResponse(_render_page(links, command), headers=docs_page.HEADERS)
         return JSONResponse({"name": "crawlfleet", "version": __version__, **links, "api": "/api/v1", "cli": command})
 
-    app.add_route(PATH, front, methods=["GET"], include_in_schema=False)
+    app.add_route(PATH, serve_front_page, methods=["GET"], include_in_schema=False)
 
 
-def _page(links: dict[str, str], command: str) -> str:
+def _render_page(links: dict[str, str], command: str) -> str:
     rows = "".join(f'<li><a href="{path}">{escape(name)}</a></li>' for name, path in links.items())
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>crawlfleet</title>'

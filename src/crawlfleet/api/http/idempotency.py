@@ -25,15 +25,15 @@ IdempotencyKey = Annotated[
 ]
 
 
-def claim_of(noun: str, principal: Principal, key: str | None, body: Body, now: Instant) -> Claim | None:
+def make_body_claim(noun: str, principal: Principal, key: str | None, body: Body, now: Instant) -> Claim | None:
     """Return the claim of an idempotency key for a request body. It belongs to the token of the request: two callers
     that choose the same key do not affect each other."""
-    return claim_over(noun, principal, key, body.model_dump(), now)
+    return make_claim(noun, principal, key, body.model_dump(), now)
 
 
-def claim_over(noun: str, principal: Principal, key: str | None, said: Any, now: Instant) -> Claim | None:
+def make_claim(noun: str, principal: Principal, key: str | None, value: Any, now: Instant) -> Claim | None:
     """Return the claim of an idempotency key for any JSON value."""
     if key is None:
         return None
-    digest = blake2b(msgspec.json.encode(said, order="deterministic"), digest_size=16).digest()
+    digest = blake2b(msgspec.json.encode(value, order="deterministic"), digest_size=16).digest()
     return Claim(f"{noun}:{principal.token}", key, digest, now + limits.IDEMPOTENCY_KEEP_MS)

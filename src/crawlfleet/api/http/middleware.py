@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from crawlfleet.api.http.auth import Gate
-from crawlfleet.api.http.fast_routes import check_length, told, too_large
+from crawlfleet.api.http.fast_routes import check_length, exception_response, too_large
 
 API = "/api/"
 """Path prefix below which nothing is answered without a token, not even what exists."""
@@ -35,27 +35,27 @@ class Guard:
 
         try:
             if scope["path"].startswith(API):
-                scope.setdefault("state", {})["identity"] = await self._gate.identify(scope)
+                scope.setdefault("state", {})["identity"] = await self._gate.identify_caller(scope)
             check_length(scope, self._limit)
-            await self._app(scope, _counted(receive, self._limit), watched_send)
+            await self._app(scope, _limit_body(receive, self._limit), watched_send)
         except ClientDisconnect:
             # The caller has disconnected: there is no connection to answer on.
             return
         except Exception as exc:
             if is_started:
                 raise
-            await told(scope, exc)(scope, receive, send)
+            await exception_response(scope, exc)(scope, receive, send)
 
 
-def _counted(receive: Receive, limit: int) -> Receive:
-    taken = 0
+def _limit_body(receive: Receive, limit: int) -> Receive:
+    received_bytes = 0
 
-    async def counted() -> Message:
-        nonlocal taken
+    async def receive_counted() -> Message:
+        nonlocal received_bytes
         message = await receive()
-        taken += len(message.get("body", b""))
-        if taken > limit:
+        received_bytes += len(message.get("body", b""))
+        if received_bytes > limit:
             raise too_large(limit)
         return message
 
-    return counted
+    return receive_counted

@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import Depends, Path
 from starlette.requests import Request
 
-from crawlfleet.api.http.auth import audited
-from crawlfleet.api.http.errors import shown
+from crawlfleet.api.http.auth import write_audit_entry
+from crawlfleet.api.http.errors import printable_text
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.errors import InvalidInput, NotAllowed, NotFound
 from crawlfleet.model import ids, limits
@@ -22,7 +22,7 @@ class NotItself(NotAllowed):
     field = "Authorization"
 
 
-async def known_node(services: Services, text: str) -> Node:
+async def find_node(services: Services, text: str) -> Node:
     """Return the node of an id or of a device id. Raises NotFound, for one that was removed too."""
     try:
         node_id: NodeId | None = ids.parse_id(text, "node", field="node_id")
@@ -30,22 +30,22 @@ async def known_node(services: Services, text: str) -> Node:
         node_id = None if storage_problem(text) else await services.node_reader.find_by_device(text)
     node = None if node_id is None else await services.node_reader.find_node(node_id)
     if node is None:
-        raise NotFound(f"no node {shown(text)[: limits.NAME_CHARS]!r}")
+        raise NotFound(f"no node {printable_text(text)[: limits.NAME_CHARS]!r}")
     return node
 
 
-async def require_itself(request: Request, principal: Principal, node: NodeId, action: str) -> None:
+async def require_own_node(request: Request, principal: Principal, node: NodeId, action: str) -> None:
     """Refuse a node that acts for another one, and write an audit entry; people's roles were checked before."""
     if principal.role is Role.NODE and principal.node != node:
-        await audited(request, principal, f"{action}.refused", node_text(node))
+        await write_audit_entry(request, principal, f"{action}.refused", node_text(node))
         raise NotItself(f"a node acts only for itself, and this secret is not that of {node_text(node)}")
 
 
-async def _known_node(
+async def _node_in_path(
     services: TheServices, node_id: Annotated[str, Path(description="The node's id, or its device id.")]
 ) -> Node:
-    return await known_node(services, node_id)
+    return await find_node(services, node_id)
 
 
-KnownNode = Annotated[Node, Depends(_known_node)]
+KnownNode = Annotated[Node, Depends(_node_in_path)]
 """The record of the node in `{node_id}` of a path; 404 when there is none."""

@@ -49,18 +49,18 @@ def route_operation_id(route: APIRoute) -> str:
     return operation_id(str(route.tags[0]), route.name) if route.tags else route.name
 
 
-def install(app: FastAPI, tables: Sequence[RouteTable]) -> None:
+def install_document(app: FastAPI, tables: Sequence[RouteTable]) -> None:
     """Install the document on the application; it is built at the first request for it."""
 
-    def document() -> dict[str, Any]:
+    def load_document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = _document(app, tables)
+            app.openapi_schema = _build_document(app, tables)
         return app.openapi_schema
 
-    app.openapi = document  # type: ignore[method-assign]
+    app.openapi = load_document  # type: ignore[method-assign]
 
 
-def _document(app: FastAPI, tables: Sequence[RouteTable]) -> dict[str, Any]:
+def _build_document(app: FastAPI, tables: Sequence[RouteTable]) -> dict[str, Any]:
     document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     paths = document.setdefault("paths", {})
     for table in tables:
@@ -69,13 +69,13 @@ def _document(app: FastAPI, tables: Sequence[RouteTable]) -> dict[str, Any]:
     components = document.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
     structs = dict.fromkeys(struct for table in tables for struct in table.structs)
-    schemas.update(schemas_of([Problem, *structs]))
+    schemas.update(build_schemas([Problem, *structs]))
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     # By name: the document does not depend on the order in which routes are declared.
     components["schemas"] = dict(sorted(schemas.items()))
     components.setdefault("securitySchemes", {})["bearer"] = _SCHEME
-    components["responses"] = {f"Problem{status}": _error(status) for status in _ABOUT_ERRORS}
+    components["responses"] = {f"Problem{status}": _describe_error(status) for status in _ABOUT_ERRORS}
     for path, item in paths.items():
         for method in _METHODS:
             if method in item:
@@ -83,50 +83,50 @@ def _document(app: FastAPI, tables: Sequence[RouteTable]) -> dict[str, Any]:
     return document
 
 
-def _error(status: int) -> dict[str, Any]:
+def _describe_error(status: int) -> dict[str, Any]:
     schema = {"$ref": "#/components/schemas/Problem"}
-    said: dict[str, Any] = {"description": _ABOUT_ERRORS[status], "content": {MEDIA_TYPE: {"schema": schema}}}
+    description: dict[str, Any] = {"description": _ABOUT_ERRORS[status], "content": {MEDIA_TYPE: {"schema": schema}}}
     if status in {429, 503}:
-        said["headers"] = _RETRY_AFTER
+        description["headers"] = _RETRY_AFTER
     if status == HTTPStatus.UNAUTHORIZED:
-        said["headers"] = {"WWW-Authenticate": {"schema": {"type": "string"}}}
-    return said
+        description["headers"] = {"WWW-Authenticate": {"schema": {"type": "string"}}}
+    return description
 
 
-def _add_errors(path: str, method: str, said: dict[str, Any]) -> None:
-    responses = said.setdefault("responses", {})
+def _add_errors(path: str, method: str, operation: dict[str, Any]) -> None:
+    responses = operation.setdefault("responses", {})
     # FastAPI's description of validation errors is not how they are reported here.
     if MEDIA_TYPE not in responses.get("422", {}).get("content", {}):
         responses.pop("422", None)
     statuses = {422, 500, 503}
-    if said.get("security"):
+    if operation.get("security"):
         statuses |= {401, 403, 429}
     if "{" in path:
         statuses.add(404)
     if method != "get":
         statuses |= {404, 409}
-    if "requestBody" in said:
+    if "requestBody" in operation:
         statuses |= {400, 413, 415}
     for status in sorted(statuses):
         responses.setdefault(str(status), {"$ref": f"#/components/responses/Problem{status}"})
 
 
-def schemas_of(structs: Sequence[type[msgspec.Struct]]) -> dict[str, Any]:
+def build_schemas(structs: Sequence[type[msgspec.Struct]]) -> dict[str, Any]:
     twins: dict[type, type] = {}
     _, schemas = msgspec.json.schema_components(
-        [_twin(struct, twins) for struct in structs], ref_template="#/components/schemas/{name}"
+        [_twin_struct(struct, twins) for struct in structs], ref_template="#/components/schemas/{name}"
     )
     return schemas
 
 
-def _twin(struct: type[msgspec.Struct], twins: dict[type, type]) -> type:
+def _twin_struct(struct: type[msgspec.Struct], twins: dict[type, type]) -> type:
     """Return the struct with its raw defaults decoded: msgspec cannot put raw ones into a schema."""
     if struct in twins:
         return twins[struct]
     hints = get_type_hints(struct, include_extras=True)
     fields: list[Any] = []
     for field in msgspec.structs.fields(struct):
-        kind = _swapped(hints[field.name], twins)
+        kind = _swap_structs(hints[field.name], twins)
         default: Any = field.default
         if isinstance(default, msgspec.Raw):
             default = msgspec.json.decode(default)
@@ -134,7 +134,7 @@ def _twin(struct: type[msgspec.Struct], twins: dict[type, type]) -> type:
         factory: Any = field.default_factory
         if isinstance(default, dict | list):
             default, factory = msgspec.NODEFAULT, default.copy
-        fields.append((field.name, kind, _field(default, factory, field.encode_name)))
+        fields.append((field.name, kind, _twin_field(default, factory, field.encode_name)))
     config = struct.__struct_config__
     twins[struct] = msgspec.defstruct(
         struct.__name__,
@@ -147,21 +147,21 @@ def _twin(struct: type[msgspec.Struct], twins: dict[type, type]) -> type:
     return twins[struct]
 
 
-def _field(default: Any, factory: Any, name: str) -> Any:
+def _twin_field(default: Any, factory: Any, name: str) -> Any:
     if factory is not msgspec.NODEFAULT:
         return msgspec.field(default_factory=factory, name=name)
     return msgspec.field(name=name) if default is msgspec.NODEFAULT else msgspec.field(default=default, name=name)
 
 
-def _swapped(kind: Any, twins: dict[type, type]) -> Any:
+def _swap_structs(kind: Any, twins: dict[type, type]) -> Any:
     """Return a type in which each struct is replaced by its twin."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return _twin(kind, twins)
+        return _twin_struct(kind, twins)
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return Annotated[(_swapped(inner[0], twins), *inner[1:])]
+        return Annotated[(_swap_structs(inner[0], twins), *inner[1:])]
     if origin in {Union, types.UnionType}:
-        return functools.reduce(operator.or_, (_swapped(one, twins) for one in inner))
+        return functools.reduce(operator.or_, (_swap_structs(part, twins) for part in inner))
     if origin in {list, dict, tuple, set, frozenset}:
-        return origin[tuple(_swapped(one, twins) for one in inner)]
+        return origin[tuple(_swap_structs(part, twins) for part in inner)]
     return kind

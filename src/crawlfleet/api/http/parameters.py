@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from starlette.requests import HTTPConnection
 
-from crawlfleet.api.http.errors import shown
+from crawlfleet.api.http.errors import printable_text
 from crawlfleet.control.nodes.node_reader import NodeReader
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import ids, limits
@@ -20,26 +20,26 @@ from crawlfleet.model.instants import Instant, from_text
 from crawlfleet.wire.field_messages import unknown_name
 from crawlfleet.wire.tasks import storage_problem
 
-PAGE_MOST = 1_000
-PAGE_USUAL = 100
+MAX_PAGE_RECORDS = 1_000
+DEFAULT_PAGE_RECORDS = 100
 _NODES_NAMED = 10
 
 
-def _storable(text: str) -> str:
+def _check_storable(text: str) -> str:
     if complaint := storage_problem(text):
         raise ValueError(complaint)
     return text
 
 
-Text = Annotated[str, AfterValidator(_storable)]
+Text = Annotated[str, AfterValidator(_check_storable)]
 Name = Annotated[Text, Field(max_length=limits.NAME_CHARS)]
 Label = Annotated[Text, Field(min_length=1, max_length=limits.LABEL_CHARS)]
-Limit = Annotated[int, Query(ge=1, le=PAGE_MOST, description="How many to show at most.")]
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE_RECORDS, description="How many to show at most.")]
 Moment = Annotated[Text, Field(max_length=limits.LABEL_CHARS, json_schema_extra={"format": "date-time"})]
 Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
 
 
-def instant_of(field: str, text: str | None) -> Instant | None:
+def parse_instant(field: str, text: str | None) -> Instant | None:
     """Parse an instant. Raises InvalidInput with the field named."""
     try:
         return None if text is None else from_text(text)
@@ -54,53 +54,53 @@ class Body(BaseModel):
 
 
 def task_id(text: str) -> TaskId:
-    return known_id(text, "task")
+    return parse_path_id(text, "task")
 
 
 def execution_id(text: str) -> ExecutionId:
-    return known_id(text, "exec")
+    return parse_path_id(text, "exec")
 
 
 def node_id(text: str) -> NodeId:
-    return known_id(text, "node")
+    return parse_path_id(text, "node")
 
 
-def cursor_id(text: str | None, prefix: str = "task", *, field: str = "cursor") -> int | None:
+def parse_cursor(text: str | None, prefix: str = "task", *, field: str = "cursor") -> int | None:
     return None if text is None else ids.parse_id(text, prefix, field=field)
 
 
-def known_id(text: str, prefix: str) -> int:
+def parse_path_id(text: str, prefix: str) -> int:
     """Parse an id from a path. Raises NotFound, also for a text that is no id at all: it is the id of nothing."""
     try:
         return ids.parse_id(text, prefix, field=f"{prefix}_id")
     except InvalidInput:
         noun = "execution" if prefix == "exec" else prefix
-        raise NotFound(f"no {noun} {shown(text)[: limits.NAME_CHARS]!r}") from None
+        raise NotFound(f"no {noun} {printable_text(text)[: limits.NAME_CHARS]!r}") from None
 
 
-def _path(prefix: str) -> Any:
+def _id_parameter(prefix: str) -> Any:
     extra = {"pattern": f"^{prefix}-[0-9a-f]{{16}}$", "example": f"{prefix}-0123456789abcdef"}
     return Path(json_schema_extra=extra)
 
 
-async def _task_in_path(task_id: Annotated[str, _path("task")]) -> TaskId:
-    return known_id(task_id, "task")
+async def _task_in_path(task_id: Annotated[str, _id_parameter("task")]) -> TaskId:
+    return parse_path_id(task_id, "task")
 
 
-async def _execution_in_path(execution_id: Annotated[str, _path("exec")]) -> ExecutionId:
-    return known_id(execution_id, "exec")
+async def _execution_in_path(execution_id: Annotated[str, _id_parameter("exec")]) -> ExecutionId:
+    return parse_path_id(execution_id, "exec")
 
 
-async def _node_in_path(node_id: Annotated[str, _path("node")]) -> NodeId:
-    return known_id(node_id, "node")
+async def _node_in_path(node_id: Annotated[str, _id_parameter("node")]) -> NodeId:
+    return parse_path_id(node_id, "node")
 
 
-async def _group_in_path(group_id: Annotated[str, _path("group")]) -> GroupId:
-    return known_id(group_id, "group")
+async def _group_in_path(group_id: Annotated[str, _id_parameter("group")]) -> GroupId:
+    return parse_path_id(group_id, "group")
 
 
-async def _schedule_in_path(schedule_id: Annotated[str, _path("schedule")]) -> ScheduleId:
-    return known_id(schedule_id, "schedule")
+async def _schedule_in_path(schedule_id: Annotated[str, _id_parameter("schedule")]) -> ScheduleId:
+    return parse_path_id(schedule_id, "schedule")
 
 
 TaskInPath = Annotated[TaskId, Depends(_task_in_path)]
@@ -111,7 +111,7 @@ GroupInPath = Annotated[GroupId, Depends(_group_in_path)]
 ScheduleInPath = Annotated[ScheduleId, Depends(_schedule_in_path)]
 
 
-async def node_named(reader: NodeReader, text: str, *, field: str = "node") -> NodeId:
+async def find_node_id(reader: NodeReader, text: str, *, field: str = "node") -> NodeId:
     """Return the node of an id, of a device id, or of a name that only one node has."""
     try:
         return ids.parse_id(text, "node", field=field)
@@ -125,29 +125,29 @@ async def node_named(reader: NodeReader, text: str, *, field: str = "node") -> N
         several = ", ".join(map(ids.node_text, named[:_NODES_NAMED]))
         raise InvalidInput(f"{len(named)} nodes have the name {text!r}: {several}; give an id", field=field)
     if not named:
-        detail = f"no node has this id, device id or name: {shown(text)[: limits.NAME_CHARS]!r}"
+        detail = f"no node has this id, device id or name: {printable_text(text)[: limits.NAME_CHARS]!r}"
         raise InvalidInput(detail, field=field)
     return named[0]
 
 
-def only_query(connection: HTTPConnection, *known: str) -> None:
+def check_query_names(connection: HTTPConnection, *allowed: str) -> None:
     """Refuse an unknown query parameter, for plain routes, so that a misspelt filter does not count as a filter left
     out."""
     for name in connection.query_params:
-        if name not in known:
+        if name not in allowed:
             detail = (
-                unknown_name(name, known, shown="unknown query parameter")
-                if known
+                unknown_name(name, allowed, shown="unknown query parameter")
+                if allowed
                 else ("unknown query parameter; this route takes none")
             )
-            raise InvalidInput(detail, field=shown(name)[: limits.NAME_CHARS])
+            raise InvalidInput(detail, field=printable_text(name)[: limits.NAME_CHARS])
 
 
-async def known_query_only(request: Request) -> None:
+async def check_route_query(request: Request) -> None:
     """Refuse unknown query parameters for every route of FastAPI, by what its function declares."""
     route = request.scope.get("route")
     if request.query_params and isinstance(route, APIRoute):
-        only_query(request, *sorted(_query_names(route.dependant)))
+        check_query_names(request, *sorted(_query_names(route.dependant)))
 
 
 def _query_names(dependant: Dependant) -> Iterator[str]:

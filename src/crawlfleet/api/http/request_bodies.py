@@ -17,43 +17,43 @@ class UnknownEncoding(UnsupportedMediaType):
     field = "Content-Encoding"
 
 
-async def read_unpacked(request: PlainRequest, most: int) -> bytes:
-    """Return the uncompressed body of at most `most` bytes: a body that unpacks to more is never held."""
-    request.limit = min(request.limit, most)
+async def read_body(request: PlainRequest, max_bytes: int) -> bytes:
+    """Return the uncompressed body of at most `max_bytes` bytes: a body that unpacks to more is never held."""
+    request.limit = min(request.limit, max_bytes)
     body = await request.body()
     match request.headers.get("content-encoding", "identity").strip().lower():
         case "identity" | "":
             return body
         case "zstd":
-            return _unpacked(body, most)
+            return _unpack_zstd(body, max_bytes)
         case _:
             raise UnknownEncoding("a body comes as it is or as zstd")
 
 
-def _unpacked(body: bytes, most: int) -> bytes:
+def _unpack_zstd(body: bytes, max_bytes: int) -> bytes:
     """Unpack one whole frame: half of one must not pass for a short one."""
     try:
         claimed = zstandard.get_frame_parameters(body).content_size
-        if claimed <= most or claimed == zstandard.CONTENTSIZE_UNKNOWN:
+        if claimed <= max_bytes or claimed == zstandard.CONTENTSIZE_UNKNOWN:
             unpacker = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
-            return unpacker.decompress(body, max_output_size=most, allow_extra_data=False)
+            return unpacker.decompress(body, max_output_size=max_bytes, allow_extra_data=False)
     except zstandard.ZstdError as exc:
-        if not _is_too_long(body, most):
+        if not _is_too_long(body, max_bytes):
             raise Malformed(f"not a whole frame of zstd: {exc}") from exc
-    raise too_large(most)
+    raise too_large(max_bytes)
 
 
-def _is_too_long(body: bytes, most: int) -> bool:
+def _is_too_long(body: bytes, max_bytes: int) -> bool:
     """Return whether the body unpacks to more than the limit. It is unpacked as a stream, so that no more than the
     limit is ever held, whatever its sender wrote into the frame."""
     try:
         with zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).stream_reader(body) as source:
-            return len(source.read(most + 1)) > most
+            return len(source.read(max_bytes + 1)) > max_bytes
     except zstandard.ZstdError:
         return False
 
 
-def decoded(decoder: msgspec.json.Decoder[msgspec.Struct], body: bytes) -> msgspec.Struct:
+def decode_message(decoder: msgspec.json.Decoder[msgspec.Struct], body: bytes) -> msgspec.Struct:
     """Decode a message of the node protocol; an error names its place by position, as its fields are sent."""
     try:
         return decoder.decode(body)

@@ -26,16 +26,16 @@ class Reply(Response):
             self.raw_headers += [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 
 
-def reply(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return a JSON response of a msgspec type (raw parts are passed through as they are stored)."""
     return Reply(_encode(content), status, headers)
 
 
-def nothing() -> Response:
+def empty_response() -> Response:
     return Response(status_code=204)
 
 
-def ref(struct: type[msgspec.Struct]) -> dict[str, str]:
+def schema_ref(struct: type[msgspec.Struct]) -> dict[str, str]:
     return {"$ref": f"#/components/schemas/{struct.__name__}"}
 
 
@@ -68,7 +68,7 @@ def content_schemas(content: Content) -> dict[str, Any]:
     """Return the schemas by media type, as the document has them; structs are referred to by name."""
     by_media_type = {JSON: content} if isinstance(content, type) else content
     return {
-        media_type: {"schema": ref(schema) if isinstance(schema, type) else schema}
+        media_type: {"schema": schema_ref(schema) if isinstance(schema, type) else schema}
         for media_type, schema in by_media_type.items()
     }
 

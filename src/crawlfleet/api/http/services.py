@@ -114,13 +114,13 @@ class Services:
     event_feed: EventFeed
 
 
-def services_of(connection: HTTPConnection) -> Services:
+def get_services(connection: HTTPConnection) -> Services:
     return cast("Services", connection.app.state.services)
 
 
 async def _depend_on_services(connection: HTTPConnection) -> Services:
     # FastAPI runs a plain function in a thread; this one only reads an attribute.
-    return services_of(connection)
+    return get_services(connection)
 
 
 TheServices = Annotated[Services, Depends(_depend_on_services)]

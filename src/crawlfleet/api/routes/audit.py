@@ -10,8 +10,8 @@ from fastapi import Query
 from starlette.responses import Response
 
 from crawlfleet.api.http.auth import allow
-from crawlfleet.api.http.parameters import PAGE_USUAL, Limit
-from crawlfleet.api.http.responses import reply
+from crawlfleet.api.http.parameters import DEFAULT_PAGE_RECORDS, Limit
+from crawlfleet.api.http.responses import json_response
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
@@ -43,17 +43,17 @@ class AuditPage(msgspec.Struct, frozen=True):
     next_before: int | None
 
 
-@routes.get("/audit", AuditPage)
-async def page(
-    services: TheServices, limit: Limit = PAGE_USUAL, before: Before = None, _: Principal = allow(Role.ADMIN)
+@routes.get("/audit", AuditPage, name="page")
+async def list_audit_entries(
+    services: TheServices, limit: Limit = DEFAULT_PAGE_RECORDS, before: Before = None, _: Principal = allow(Role.ADMIN)
 ) -> Response:
     """Newest first."""
     entries = await services.audit.list_entries(limit, before)
-    following = entries[-1].id if len(entries) == limit else None
-    return reply(AuditPage([_view(entry) for entry in entries], following))
+    next_before = entries[-1].id if len(entries) == limit else None
+    return json_response(AuditPage([_audit_view(entry) for entry in entries], next_before))
 
 
-def _view(entry: AuditEntry) -> AuditView:
+def _audit_view(entry: AuditEntry) -> AuditView:
     return AuditView(
         entry.id,
         to_text(entry.at),

@@ -11,20 +11,20 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from crawlfleet.api.http.auth import allow, audited
-from crawlfleet.api.http.errors import shown
-from crawlfleet.api.http.parameters import PAGE_USUAL, Body, Limit, Name, Text
-from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
+from crawlfleet.api.http.auth import allow, write_audit_entry
+from crawlfleet.api.http.errors import printable_text
+from crawlfleet.api.http.parameters import DEFAULT_PAGE_RECORDS, Body, Limit, Name, Text
+from crawlfleet.api.http.responses import ResponseSpec, empty_response, json_response
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.nodes import MeasurementView, PathName, measurement_view
-from crawlfleet.api.views.tasks import Time
+from crawlfleet.api.views.tasks import Time, instant_text
 from crawlfleet.control.admin.cluster_report import ClusterReport, Use
 from crawlfleet.errors import InvalidInput, NotFound
 from crawlfleet.model import limits
 from crawlfleet.model.ids import node_text
-from crawlfleet.model.instants import Instant, to_text
+from crawlfleet.model.instants import to_text
 from crawlfleet.model.node import Cluster
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.model.status import ClusterStatus
@@ -134,16 +134,16 @@ _VERSIONED_CONFIG = ResponseSpec(FullConfigView, headers={"ETag": "Its version."
 
 @routes.get("/clusters", ClusterList)
 async def list_clusters(services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
-    return reply(ClusterList([_view(report) for report in await services.clusters.list_reports()]))
+    return json_response(ClusterList([_cluster_view(report) for report in await services.clusters.list_reports()]))
 
 
-@routes.get("/clusters/{cluster}", ClusterView)
-async def show(cluster: ClusterInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
-    return reply(_view(await _report(services, cluster)))
+@routes.get("/clusters/{cluster}", ClusterView, name="show")
+async def show_cluster(cluster: ClusterInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+    return json_response(_cluster_view(await _find_report(services, cluster)))
 
 
-@routes.put("/clusters/{cluster}", ClusterView)
-async def put(
+@routes.put("/clusters/{cluster}", ClusterView, name="put")
+async def put_cluster(
     request: Request,
     cluster: ClusterInPath,
     body: ClusterBody,
@@ -153,7 +153,7 @@ async def put(
     """Make a cluster, or change one. An inactive one, or one in maintenance, gets no work."""
     changes = body.model_dump(exclude_unset=True)
 
-    def change(have: Cluster) -> Cluster:
+    def change_cluster(have: Cluster) -> Cluster:
         return Cluster(
             cluster,
             ClusterStatus.of_word(body.status) if body.status else have.status,
@@ -161,26 +161,26 @@ async def put(
             body.project if "project" in changes else have.project,
         )
 
-    await services.clusters.change_cluster(cluster, change)
-    await audited(request, principal, "cluster.put", cluster, changes)
-    return reply(_view(await _report(services, cluster)))
+    await services.clusters.change_cluster(cluster, change_cluster)
+    await write_audit_entry(request, principal, "cluster.put", cluster, changes)
+    return json_response(_cluster_view(await _find_report(services, cluster)))
 
 
-@routes.delete("/clusters/{cluster}", status=204)
-async def remove(
+@routes.delete("/clusters/{cluster}", status=204, name="remove")
+async def remove_cluster(
     request: Request, cluster: ClusterInPath, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """With its configuration and the history of it. Refused while a node is in it or an open task names it; `default`
     stays always."""
     await services.clusters.remove_cluster(cluster)
-    await audited(request, principal, "cluster.remove", cluster)
-    return nothing()
+    await write_audit_entry(request, principal, "cluster.remove", cluster)
+    return empty_response()
 
 
-@routes.get("/clusters/{cluster}/usage", UsageView)
-async def usage(cluster: ClusterInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+@routes.get("/clusters/{cluster}/usage", UsageView, name="usage")
+async def show_usage(cluster: ClusterInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """Slots, reserved and measured resources, by node and by project."""
-    report = await _report(services, cluster)
+    report = await _find_report(services, cluster)
     nodes = [
         NodeUse(
             node_text(node.id),
@@ -196,14 +196,14 @@ async def usage(cluster: ClusterInPath, services: TheServices, _: Principal = al
     projects = [
         ProjectUse(project or None, use.running, use.reserved) for project, use in sorted(report.by_project.items())
     ]
-    reserved = _sum(report.by_node.values())
-    return reply(UsageView(cluster, SlotsView(report.slots, report.running), reserved, nodes, projects))
+    reserved = _sum_reserved(report.by_node.values())
+    return json_response(UsageView(cluster, SlotsView(report.slots, report.running), reserved, nodes, projects))
 
 
-@routes.get("/clusters/{cluster}/config", _VERSIONED_CONFIG)
-async def config(cluster: ClusterInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+@routes.get("/clusters/{cluster}/config", _VERSIONED_CONFIG, name="config")
+async def show_config(cluster: ClusterInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """What the cluster has of its own, and what applies with the defaults."""
-    return await _configured(services, await services.configure.load_own_config(cluster))
+    return await _config_response(services, await services.configure.load_own_config(cluster))
 
 
 @routes.put("/clusters/{cluster}/config", _VERSIONED_CONFIG)
@@ -216,44 +216,47 @@ async def put_config(
     if_match: Annotated[str | None, Header(alias="If-Match", max_length=50)] = None,
 ) -> Response:
     """The next version. It reaches the nodes with their next sync."""
-    expected = body.expected_version if if_match is None else _version(if_match)
+    expected = body.expected_version if if_match is None else _parse_version(if_match)
     if expected is not None and body.expected_version not in (None, expected):
         raise InvalidInput("not the version of If-Match", field="expected_version")
     done = await services.clusters.configure_cluster(cluster, body.values, principal, expected)
     details = {"version": done.version, "values": dict(done.values)}
-    await audited(request, principal, "cluster.configure", cluster, details)
-    return await _configured(services, done)
+    await write_audit_entry(request, principal, "cluster.configure", cluster, details)
+    return await _config_response(services, done)
 
 
-@routes.get("/clusters/{cluster}/config/history", ConfigHistory)
-async def history(
-    cluster: ClusterInPath, services: TheServices, limit: Limit = PAGE_USUAL, _: Principal = allow(Role.VIEWER)
+@routes.get("/clusters/{cluster}/config/history", ConfigHistory, name="history")
+async def list_config_versions(
+    cluster: ClusterInPath,
+    services: TheServices,
+    limit: Limit = DEFAULT_PAGE_RECORDS,
+    _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """Every version there was, newest first, with who made it."""
-    found = await services.configure.list_versions(cluster, limit)
-    return reply(ConfigHistory([ConfigView(*_version_of(one)) for one in found]))
+    configs = await services.configure.list_versions(cluster, limit)
+    return json_response(ConfigHistory([ConfigView(*_config_fields(config)) for config in configs]))
 
 
-async def _report(services: Services, cluster: str) -> ClusterReport:
-    found = await services.clusters.list_reports(only=cluster)
-    if not found:
-        raise NotFound(f"no cluster {shown(cluster)!r}")
-    return found[0]
+async def _find_report(services: Services, cluster: str) -> ClusterReport:
+    reports = await services.clusters.list_reports(only=cluster)
+    if not reports:
+        raise NotFound(f"no cluster {printable_text(cluster)!r}")
+    return reports[0]
 
 
-async def _configured(services: Services, found: ClusterConfig) -> Response:
-    effective = await services.configure.load_effective_config(found.cluster)
-    name, version, values, by, at = _version_of(found)
-    view = FullConfigView(name, version, values, effective.settings.as_values(), by, at)
-    return reply(view, headers={"ETag": f'"{version}"'})
+async def _config_response(services: Services, config: ClusterConfig) -> Response:
+    effective = await services.configure.load_effective_config(config.cluster)
+    name, version, values, changed_by, changed_at = _config_fields(config)
+    view = FullConfigView(name, version, values, effective.settings.as_values(), changed_by, changed_at)
+    return json_response(view, headers={"ETag": f'"{version}"'})
 
 
-def _version_of(found: ClusterConfig) -> tuple[str, int, Mapping[str, Any], str | None, str | None]:
-    at = None if found.changed_at is None else to_text(found.changed_at)
-    return found.cluster, found.version, found.values, found.changed_by or None, at
+def _config_fields(config: ClusterConfig) -> tuple[str, int, Mapping[str, Any], str | None, str | None]:
+    changed_at = None if config.changed_at is None else to_text(config.changed_at)
+    return config.cluster, config.version, config.values, config.changed_by or None, changed_at
 
 
-def _version(if_match: str) -> int | None:
+def _parse_version(if_match: str) -> int | None:
     """`"3"`, or `*` for any."""
     text = if_match.strip().removeprefix("W/").strip('"')
     if text == "*":
@@ -263,31 +266,27 @@ def _version(if_match: str) -> int | None:
     raise InvalidInput('the version, such as "3"', field="If-Match")
 
 
-def _view(report: ClusterReport) -> ClusterView:
-    said = report.cluster
+def _cluster_view(report: ClusterReport) -> ClusterView:
+    cluster = report.cluster
     by_status = {status.word: count for status, count in report.by_status.items()}
     return ClusterView(
-        said.name,
-        said.status.word,
-        said.description,
-        said.project,
+        cluster.name,
+        cluster.status.word,
+        cluster.description,
+        cluster.project,
         report.health.word,
         by_status,
         len(report.nodes),
         SlotsView(report.slots, report.running),
-        said.name,
-        said.project,
+        cluster.name,
+        cluster.project,
         report.configuration,
-        _text(said.created_at),
-        _text(said.changed_at),
+        instant_text(cluster.created_at),
+        instant_text(cluster.changed_at),
     )
 
 
-def _text(at: Instant | None) -> str | None:
-    return None if at is None else to_text(at)
-
-
-def _sum(uses: Iterable[Use]) -> dict[str, float]:
+def _sum_reserved(uses: Iterable[Use]) -> dict[str, float]:
     total: dict[str, float] = {}
     for use in uses:
         for name, amount in use.reserved.items():

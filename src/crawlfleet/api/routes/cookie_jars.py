@@ -8,12 +8,12 @@ import msgspec
 from fastapi import Path, Query, Request
 from starlette.responses import Response
 
-from crawlfleet.api.http.auth import allow, audited
+from crawlfleet.api.http.auth import allow, write_audit_entry
 from crawlfleet.api.http.fast_routes import PlainRequest
 from crawlfleet.api.http.parameters import Text
-from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
+from crawlfleet.api.http.responses import ResponseSpec, empty_response, json_response
 from crawlfleet.api.http.route_table import JSON_MESSAGE, RouteTable
-from crawlfleet.api.http.services import TheServices, services_of
+from crawlfleet.api.http.services import TheServices, get_services
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.routes.node_calls.execution_products import EXECUTION_PARAMETERS, read_call
 from crawlfleet.api.views.tasks import Time
@@ -49,12 +49,12 @@ class CookieJarsView(msgspec.Struct, frozen=True):
 async def list_cookie_jars(
     services: TheServices, project_id: ProjectQuery = None, _: Principal = allow(Role.VIEWER)
 ) -> Response:
-    found = await services.cookie_jars.list_jars(project_id)
-    return reply(
+    jars = await services.cookie_jars.list_jars(project_id)
+    return json_response(
         CookieJarsView(
             [
                 CookieJarView(jar.project, jar.name, jar.cookies, list(jar.hosts), to_text(jar.changed_at))
-                for jar in found
+                for jar in jars
             ]
         )
     )
@@ -71,8 +71,8 @@ async def remove_cookie_jar(
     """Forget the cookies in it. A running execution that keeps its cookies there may bring them back."""
     project = project_id or ""
     await services.cookie_jars.remove_jar(project, name)
-    await audited(request, principal, "cookie_jar.remove", f"{project}/{name}")
-    return nothing()
+    await write_audit_entry(request, principal, "cookie_jar.remove", f"{project}/{name}")
+    return empty_response()
 
 
 @routes.plain(
@@ -89,4 +89,4 @@ async def remove_cookie_jar(
 )
 async def exchange_cookies(request: PlainRequest) -> Response:
     speaker, up = await read_call(request, _UP, BODY_BYTES)
-    return reply(await services_of(request).cookie_jars.exchange_cookies(speaker, up))
+    return json_response(await get_services(request).cookie_jars.exchange_cookies(speaker, up))

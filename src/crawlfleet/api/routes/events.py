@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from crawlfleet.api.http.auth import allow
-from crawlfleet.api.http.parameters import PAGE_USUAL, Label, Limit, node_named
-from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.parameters import DEFAULT_PAGE_RECORDS, Label, Limit, find_node_id
+from crawlfleet.api.http.responses import ResponseSpec, json_response
 from crawlfleet.api.http.route_table import RouteTable
-from crawlfleet.api.http.services import services_of
+from crawlfleet.api.http.services import get_services
 from crawlfleet.api.http.shutdown import is_stopping
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.tasks import Time
@@ -73,7 +73,7 @@ class EventFilter:
         """Only where their kind is named: they would drown everything else."""
         return Kind.NODE_HEARTBEAT in self.kinds and self.task is None
 
-    def keeps(self, event: Event) -> bool:
+    def matches_event(self, event: Event) -> bool:
         if self.kinds and not event.kind.startswith(self.kinds):
             return False
         data = event.data
@@ -82,19 +82,19 @@ class EventFilter:
         return self.node is None or data.get("node") == self.node
 
 
-async def _wanted(
+async def _event_filter(
     request: Request,
     kind: Annotated[list[Label] | None, Query(max_length=50, description="Kinds, or how they begin: `task.`")] = None,
     task: Annotated[str | None, Query(description="Of this task only.")] = None,
     node: Annotated[str | None, Query(description="Of this node only: its id or device id.")] = None,
 ) -> EventFilter:
     for word in kind or ():
-        if not any(known.startswith(word) for known in Kind):
+        if not any(existing.startswith(word) for existing in Kind):
             raise InvalidInput(f"no kind of event begins so; there are {', '.join(Kind)}", field="kind")
     return EventFilter(
         tuple(kind or ()),
         None if task is None else ids.parse_id(task, "task", field="task"),
-        None if node is None else await node_named(services_of(request).node_reader, node),
+        None if node is None else await find_node_id(get_services(request).node_reader, node),
     )
 
 
@@ -104,49 +104,49 @@ _EVENTS_ANSWER = ResponseSpec(
 )
 
 
-@routes.get("/events", _EVENTS_ANSWER)
-async def events(
+@routes.get("/events", _EVENTS_ANSWER, name="events")
+async def list_events(
     request: Request,
-    wanted: Annotated[EventFilter, Depends(_wanted)],
+    wanted: Annotated[EventFilter, Depends(_event_filter)],
     format: Annotated[Literal["sse", "json"], Query(description="A stream, or a page.")] = "sse",
     after: Annotated[int | None, Query(ge=0, le=_MOST, description="Only events after this number.")] = None,
-    limit: Limit = PAGE_USUAL,
+    limit: Limit = DEFAULT_PAGE_RECORDS,
     last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", max_length=50)] = None,
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """What happens, as it happens. A stream begins now, or after `Last-Event-ID` or `after`, and so goes on where it
     broke off; a page begins with the oldest event kept. `node.heartbeat` is told live, to streams that name it."""
-    services = services_of(request)
+    services = get_services(request)
     feed = services.event_feed
     if format == "json":
-        return reply(await _page(feed, after or 0, limit, wanted))
-    start = _number(last_event_id) if last_event_id else after
+        return json_response(await _read_page(feed, after or 0, limit, wanted))
+    start = _parse_event_number(last_event_id) if last_event_id else after
     last = await feed.last_event()
     heartbeats = services.heartbeat_feed if wanted.wants_heartbeats else None
-    stream = _stream(request, feed, last if start is None else min(start, last), wanted, heartbeats)
+    stream = _stream_events(request, feed, last if start is None else min(start, last), wanted, heartbeats)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
 
-async def _page(feed: EventFeed, after: int, limit: int, wanted: EventFilter) -> EventPage:
+async def _read_page(feed: EventFeed, after: int, limit: int, wanted: EventFilter) -> EventPage:
     """Looks past what is not wanted, up to a bound: then a page is short, and ends where the next one begins."""
     shown: list[EventView] = []
     left = LOOKED_AT_MOST
     while len(shown) < limit and left > 0:
-        found = await feed.list_events(after, min(left, limit if wanted == EventFilter() else BATCH))
-        if not found:
+        events = await feed.list_events(after, min(left, limit if wanted == EventFilter() else BATCH))
+        if not events:
             break
-        left -= len(found)
-        for event in found:
+        left -= len(events)
+        for event in events:
             after = event.number
-            if wanted.keeps(event):
+            if wanted.matches_event(event):
                 shown.append(event_view(event))
                 if len(shown) == limit:
                     break
     return EventPage(shown, after, await feed.last_event())
 
 
-async def _stream(
+async def _stream_events(
     request: Request, feed: EventFeed, number: int, wanted: EventFilter, heartbeats: HeartbeatFeed | None
 ) -> AsyncIterator[bytes]:
     yield f"retry: {RETRY_MS}\n\n".encode()
@@ -155,20 +155,20 @@ async def _stream(
     pause_s = HEARTBEAT_S if heartbeats is None else READ_S
     while not is_stopping(request):
         try:
-            found: Sequence[Event] = await feed.list_events(number)
+            events: Sequence[Event] = await feed.list_events(number)
             if heartbeats is not None:
                 beats, seen = await heartbeats.newer_heartbeats(seen)
-                if told := b"".join(_told(event) for event in beats if wanted.keeps(event)):
-                    yield told
+                if lines := b"".join(_encode_event(event) for event in beats if wanted.matches_event(event)):
+                    yield lines
         except Unavailable:
             # The stream ends; the client comes again, after the last number it has seen.
             return
-        if found:
-            if found[0].number > number + 1:
-                yield f": events {number + 1} to {found[0].number - 1} are no longer kept\n\n".encode()
-            number = found[-1].number
-            if told := b"".join(_told(event) for event in found if wanted.keeps(event)):
-                yield told
+        if events:
+            if events[0].number > number + 1:
+                yield f": events {number + 1} to {events[0].number - 1} are no longer kept\n\n".encode()
+            number = events[-1].number
+            if lines := b"".join(_encode_event(event) for event in events if wanted.matches_event(event)):
+                yield lines
         elif not await feed.wait_for_event(number, pause_s) and not is_stopping(request):
             quiet_s += pause_s
             if quiet_s >= HEARTBEAT_S:
@@ -177,7 +177,7 @@ async def _stream(
                 yield f": still here\nid: {number}\n\n".encode()
 
 
-def _told(event: Event) -> bytes:
+def _encode_event(event: Event) -> bytes:
     if event.number == UNNUMBERED:
         # Without an id: a stream is resumed after the last event of the log.
         return b"data: %s\n\n" % _encode(event_view(event))
@@ -186,7 +186,10 @@ def _told(event: Event) -> bytes:
 
 def event_view(event: Event) -> EventView:
     return EventView(
-        event.number, to_text(event.at), event.kind, {name: _shown(name, value) for name, value in event.data.items()}
+        event.number,
+        to_text(event.at),
+        event.kind,
+        {name: _shown_value(name, value) for name, value in event.data.items()},
     )
 
 
@@ -199,7 +202,7 @@ _TEXTS = {
 }
 
 
-def _shown(name: str, value: Any) -> Any:
+def _shown_value(name: str, value: Any) -> Any:
     """As people see it elsewhere: ids and instants as text, statuses as words, nothing for a zero that is no id."""
     if name in _TEXTS and isinstance(value, int):
         return _TEXTS[name](value) if value else None
@@ -214,7 +217,7 @@ def _shown(name: str, value: Any) -> Any:
             return value
 
 
-def _number(last_event_id: str) -> int:
+def _parse_event_number(last_event_id: str) -> int:
     if last_event_id.isascii() and last_event_id.isdigit() and int(last_event_id) <= _MOST:
         return int(last_event_id)
     raise InvalidInput("the number of an event", field="Last-Event-ID")

@@ -8,11 +8,11 @@ from fastapi import Depends, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from crawlfleet.api.http.auth import allow, audited
-from crawlfleet.api.http.errors import shown
-from crawlfleet.api.http.idempotency import IdempotencyKey, claim_of
-from crawlfleet.api.http.parameters import PAGE_USUAL, Body, Cursor, Limit, Name, Text, cursor_id
-from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
+from crawlfleet.api.http.auth import allow, write_audit_entry
+from crawlfleet.api.http.errors import printable_text
+from crawlfleet.api.http.idempotency import IdempotencyKey, make_body_claim
+from crawlfleet.api.http.parameters import DEFAULT_PAGE_RECORDS, Body, Cursor, Limit, Name, Text, parse_cursor
+from crawlfleet.api.http.responses import ResponseSpec, empty_response, json_response
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
@@ -79,14 +79,14 @@ async def _flow_in_path(
     try:
         return ids.parse_id(flow_id, "group", field="flow_id")
     except InvalidInput:
-        raise NotFound(f"no flow {shown(flow_id)[: limits.NAME_CHARS]!r}") from None
+        raise NotFound(f"no flow {printable_text(flow_id)[: limits.NAME_CHARS]!r}") from None
 
 
 FlowInPath = Annotated[GroupId, Depends(_flow_in_path)]
 
 
-@routes.post("/flows", FlowDetail, status=201)
-async def submit(
+@routes.post("/flows", FlowDetail, status=201, name="submit")
+async def submit_flow(
     body: FlowBody,
     request: Request,
     services: TheServices,
@@ -95,68 +95,68 @@ async def submit(
 ) -> Response:
     """Store a whole graph of tasks, or nothing of it. Steps that wait for nobody are ready at once."""
     # Read first: what cannot be kept cannot be hashed either.
-    asked = {name: _asked(name, step) for name, step in body.steps.items()}
-    claim = claim_of("flows", principal, idempotency_key, body, services.clock.now())
-    added = await services.flows.submit_flow(body.name, body.project_id, asked, claim)
+    steps = {name: _parse_step(name, step) for name, step in body.steps.items()}
+    claim = make_body_claim("flows", principal, idempotency_key, body, services.clock.now())
+    added = await services.flows.submit_flow(body.name, body.project_id, steps, claim)
     if not added.is_replay:
-        await audited(request, principal, "flow.submit", group_text(added.id), {"steps": len(asked)})
+        await write_audit_entry(request, principal, "flow.submit", group_text(added.id), {"steps": len(steps)})
     view = flow_detail(await services.flows.get_flow(added.id))
     headers = {"Location": f"{PREFIX}/flows/{view.id}"} | ({"Idempotency-Replayed": "true"} if added.is_replay else {})
-    return reply(view, 201, headers)
+    return json_response(view, 201, headers)
 
 
 @routes.get("/flows", ResponseSpec(FlowPageView, "Newest first."))
 async def list_flows(
     services: TheServices,
-    limit: Limit = PAGE_USUAL,
+    limit: Limit = DEFAULT_PAGE_RECORDS,
     cursor: Cursor = None,
     project_id: Annotated[Name | None, Query()] = None,
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
-    found = await services.flows.list_flows(limit, cursor_id(cursor, "group"), project_id)
-    next_cursor = group_text(found[-1].group.id) if len(found) == limit else None
-    return reply(FlowPageView([flow_view(flow) for flow in found], next_cursor))
+    flows = await services.flows.list_flows(limit, parse_cursor(cursor, "group"), project_id)
+    next_cursor = group_text(flows[-1].group.id) if len(flows) == limit else None
+    return json_response(FlowPageView([flow_view(flow) for flow in flows], next_cursor))
 
 
-@routes.get("/flows/{flow_id}", FlowDetail)
-async def show(flow: FlowInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+@routes.get("/flows/{flow_id}", FlowDetail, name="show")
+async def show_flow(flow: FlowInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """The graph, with the state of every step."""
-    return reply(flow_detail(await services.flows.get_flow(flow)))
+    return json_response(flow_detail(await services.flows.get_flow(flow)))
 
 
-@routes.post("/flows/{flow_id}:cancel", FlowChangedView)
-async def cancel(
+@routes.post("/flows/{flow_id}:cancel", FlowChangedView, name="cancel")
+async def cancel_flow(
     flow: FlowInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Cancel every task of it that has not ended; what runs is stopped on its node."""
     applied = await services.flows.cancel_flow(flow)
-    await audited(request, principal, "flow.cancel", group_text(flow), {"changed": len(applied.after)})
-    return reply(flow_changed(flow, applied))
+    await write_audit_entry(request, principal, "flow.cancel", group_text(flow), {"changed": len(applied.after)})
+    return json_response(flow_changed(flow, applied))
 
 
-@routes.post("/flows/{flow_id}:resume", FlowChangedView)
-async def resume(
+@routes.post("/flows/{flow_id}:resume", FlowChangedView, name="resume")
+async def resume_flow(
     flow: FlowInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Run again what failed, took too long or was cancelled, and what could not run because of it. What completed
     stays."""
     applied = await services.flows.resume_flow(flow)
-    await audited(request, principal, "flow.resume", group_text(flow), {"changed": len(applied.after)})
-    return reply(flow_changed(flow, applied))
+    await write_audit_entry(request, principal, "flow.resume", group_text(flow), {"changed": len(applied.after)})
+    return json_response(flow_changed(flow, applied))
 
 
-@routes.delete("/flows/{flow_id}", status=204)
-async def drop(
+@routes.delete("/flows/{flow_id}", status=204, name="drop")
+async def remove_flow(
     flow: FlowInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Forget a flow that has ended, with its tasks and all of their history."""
     gone = await services.flows.drop_flow(flow)
-    await audited(request, principal, "flow.drop", group_text(flow), {"tasks": len(gone)})
-    return nothing()
+    await write_audit_entry(request, principal, "flow.drop", group_text(flow), {"tasks": len(gone)})
+    return empty_response()
 
 
-def _asked(key: str, step: StepBody) -> StepRequest:
-    field = f"steps.{shown(key)[:64]}"
+def _parse_step(key: str, step: StepBody) -> StepRequest:
+    field = f"steps.{printable_text(key)[:64]}"
     task = task_body(step.task)
     if isinstance(task, Refusal):
         raise InvalidInput(task.detail, field=f"{field}.task.{task.field}" if task.field else f"{field}.task")

@@ -9,7 +9,7 @@ import msgspec
 import structlog
 from starlette.responses import Response
 
-from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.responses import ResponseSpec, json_response
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.errors import CrawlfleetError
@@ -30,17 +30,17 @@ _HEALTHY = ResponseSpec(HealthView, "It is.")
 _UNHEALTHY = ResponseSpec(HealthView, "It is not, and why.")
 
 
-@routes.get("/healthz", _HEALTHY, other_responses={503: _UNHEALTHY})
-async def healthz(services: TheServices) -> Response:
+@routes.get("/healthz", _HEALTHY, other_responses={503: _UNHEALTHY}, name="healthz")
+async def check_health(services: TheServices) -> Response:
     """Alive: the process answers, and every loop of the master still runs."""
-    return _answer(_dead_loops(services))
+    return _health_response(_dead_loops(services))
 
 
-@routes.get("/readyz", _HEALTHY, other_responses={503: _UNHEALTHY})
-async def readyz(services: TheServices) -> Response:
+@routes.get("/readyz", _HEALTHY, other_responses={503: _UNHEALTHY}, name="readyz")
+async def check_readiness(services: TheServices) -> Response:
     """Ready: alive, the store answers a query and takes what the loops write, and some master leads. A broker that is
     away makes it slower, and results that cannot be kept wait at their nodes: both are said."""
-    return _answer(
+    return _health_response(
         [*_dead_loops(services), *await _store_complaints(services)],
         services.broker.failure_reason,
         services.chunks.trouble,
@@ -51,7 +51,7 @@ def _dead_loops(services: Services) -> list[str]:
     # A task that has ended is not among them any more: asking the event loop itself leaves nothing to believe.
     running = {task.get_name() for task in asyncio.all_tasks() if not task.done()}
     return [
-        f"the loop {one.name} does not run" for one in services.loops if f"{services.name}:{one.name}" not in running
+        f"the loop {loop.name} does not run" for loop in services.loops if f"{services.name}:{loop.name}" not in running
     ]
 
 
@@ -63,13 +63,13 @@ async def _store_complaints(services: Services) -> list[str]:
         log.warning("not_ready", error=repr(exc))
         return ["the store does not answer"]
     # A full disk still answers queries.
-    if refused := sorted({one.trouble for one in services.loops if one.trouble is not None}):
+    if refused := sorted({loop.trouble for loop in services.loops if loop.trouble is not None}):
         return refused
     return [] if row.holder else ["no master leads yet"]
 
 
-def _answer(complaints: list[str], *troubles: str | None) -> Response:
+def _health_response(complaints: list[str], *troubles: str | None) -> Response:
     if complaints:
-        return reply(HealthView("unavailable", complaints), 503, {"Retry-After": "1"})
-    told = [trouble for trouble in troubles if trouble is not None]
-    return reply(HealthView("degraded" if told else "ok", told))
+        return json_response(HealthView("unavailable", complaints), 503, {"Retry-After": "1"})
+    reasons = [trouble for trouble in troubles if trouble is not None]
+    return json_response(HealthView("degraded" if reasons else "ok", reasons))

@@ -9,9 +9,9 @@ from fastapi import Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from crawlfleet.api.http.auth import allow, audited
-from crawlfleet.api.http.parameters import PAGE_USUAL, Body, Limit, Moment, Text, instant_of
-from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.auth import allow, write_audit_entry
+from crawlfleet.api.http.parameters import DEFAULT_PAGE_RECORDS, Body, Limit, Moment, Text, parse_instant
+from crawlfleet.api.http.responses import ResponseSpec, json_response
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
@@ -116,7 +116,7 @@ class ForgivenView(msgspec.Struct, frozen=True):
 @routes.get("/hosts", ResponseSpec(HostPage, "By name."))
 async def list_hosts(
     services: TheServices,
-    limit: Limit = PAGE_USUAL,
+    limit: Limit = DEFAULT_PAGE_RECORDS,
     cursor: Annotated[HostName | None, Query(description="`next_cursor` of the page before.")] = None,
     q: Annotated[HostName | None, Query(description="A part of the name.")] = None,
     backing_off: Annotated[bool | None, Query(description="Only those in back-off, or only the others.")] = None,
@@ -125,19 +125,19 @@ async def list_hosts(
 ) -> Response:
     """Hosts that were asked for something, or have a budget of their own."""
     where = HostFilter(q.lower() if q else None, backing_off, is_set)
-    found = await services.hosts.list_hosts(where, limit, cursor)
-    next_cursor = found[-1].host.name if len(found) == limit else None
-    return reply(HostPage([_view(report) for report in found], next_cursor))
+    reports = await services.hosts.list_hosts(where, limit, cursor)
+    next_cursor = reports[-1].host.name if len(reports) == limit else None
+    return json_response(HostPage([_host_view(report) for report in reports], next_cursor))
 
 
-@routes.get("/hosts/{host}", HostDetail)
-async def show(host: HostInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+@routes.get("/hosts/{host}", HostDetail, name="show")
+async def show_host(host: HostInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """Its budget and where each part of it comes from, how it answers, which nodes hold parts and which wait."""
-    return reply(_detail(await services.hosts.get_host(host)))
+    return json_response(_host_detail(await services.hosts.get_host(host)))
 
 
-@routes.get("/hosts/{host}/history", HostHistory)
-async def history(
+@routes.get("/hosts/{host}/history", HostHistory, name="history")
+async def show_host_history(
     host: HostInPath,
     services: TheServices,
     span: Annotated[Literal["minute", "hour"], Query(description="Of each point.")] = "minute",
@@ -147,13 +147,13 @@ async def history(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """What was counted of a host, over all nodes: minutes of six hours, hours of two weeks. `*`: of all hosts."""
-    bounds = instant_of("since", since), instant_of("until", until)
+    bounds = parse_instant("since", since), parse_instant("until", until)
     name, points = await services.hosts.list_counts(host, SPANS[span], *bounds, limit)
-    return reply(history_view(name, span, points, services.clock.now()))
+    return json_response(history_view(name, span, points, services.clock.now()))
 
 
-@routes.put("/hosts/{host}", HostDetail)
-async def put(
+@routes.put("/hosts/{host}", HostDetail, name="put")
+async def put_host(
     host: HostInPath,
     body: BudgetBody,
     request: Request,
@@ -161,37 +161,37 @@ async def put(
     principal: Principal = allow(Role.OPERATOR),
 ) -> Response:
     """Set its budget, over all nodes. What is left out has its default."""
-    said = HostLimits(body.rate, body.concurrency, body.delay_s)
-    report = await services.hosts.set_budget(host, said, principal)
-    await audited(request, principal, "host.put", report.host.name, body.model_dump())
-    return reply(_detail(report))
+    host_limits = HostLimits(body.rate, body.concurrency, body.delay_s)
+    report = await services.hosts.set_budget(host, host_limits, principal)
+    await write_audit_entry(request, principal, "host.put", report.host.name, body.model_dump())
+    return json_response(_host_detail(report))
 
 
-@routes.delete("/hosts/{host}", HostDetail)
-async def reset(
+@routes.delete("/hosts/{host}", HostDetail, name="reset")
+async def reset_host(
     host: HostInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Back to the defaults; what was learned of the host stays."""
     report = await services.hosts.reset_budget(host, principal)
-    await audited(request, principal, "host.reset", report.host.name)
-    return reply(_detail(report))
+    await write_audit_entry(request, principal, "host.reset", report.host.name)
+    return json_response(_host_detail(report))
 
 
-@routes.post("/hosts/{host}:forgive", ForgivenView)
-async def forgive(
+@routes.post("/hosts/{host}:forgive", ForgivenView, name="forgive")
+async def forgive_host(
     host: HostInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """End its back-off now."""
     has_changed = await services.hosts.end_backoff(host)
-    await audited(request, principal, "host.forgive", host)
-    return reply(ForgivenView(await _name(services, host), has_changed))
+    await write_audit_entry(request, principal, "host.forgive", host)
+    return json_response(ForgivenView(await _stored_name(services, host), has_changed))
 
 
-async def _name(services: Services, host: str) -> str:
+async def _stored_name(services: Services, host: str) -> str:
     return (await services.hosts.get_host(host)).host.name
 
 
-def _view(report: HostReport) -> HostView:
+def _host_view(report: HostReport) -> HostView:
     host, budget, backoff = report.host, report.budget, report.host.backoff
     return HostView(
         host.name,
@@ -216,7 +216,7 @@ def _view(report: HostReport) -> HostView:
     )
 
 
-def _detail(report: HostReport) -> HostDetail:
+def _host_detail(report: HostReport) -> HostDetail:
     holders = [
         HostHolder(node_text(share.node), share.session, *share.current, *share.may_use)
         for share in report.shares
@@ -227,4 +227,4 @@ def _detail(report: HostReport) -> HostDetail:
         for share in report.shares
         if share.wanted and not share.current
     ]
-    return HostDetail(_view(report), holders, waiting, figures_view(report))
+    return HostDetail(_host_view(report), holders, waiting, figures_view(report))

@@ -11,12 +11,12 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from crawlfleet.api.http.auth import allow, audited, identity_of
+from crawlfleet.api.http.auth import allow, load_identity, write_audit_entry
 from crawlfleet.api.http.errors import NotAuthenticated
-from crawlfleet.api.http.idempotency import IdempotencyKey, claim_of
-from crawlfleet.api.http.node_access import KnownNode, NotItself, known_node, require_itself
-from crawlfleet.api.http.parameters import Label, Moment, instant_of
-from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
+from crawlfleet.api.http.idempotency import IdempotencyKey, make_body_claim
+from crawlfleet.api.http.node_access import KnownNode, NotItself, find_node, require_own_node
+from crawlfleet.api.http.parameters import Label, Moment, parse_instant
+from crawlfleet.api.http.responses import ResponseSpec, empty_response, json_response
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
@@ -55,8 +55,9 @@ SAMPLES = 1_500
             NodeRegistered, "It was known, and said so with its own secret.", {"Location": "Where it is."}
         )
     },
+    name="register",
 )
-async def register(
+async def register_node(
     request: Request,
     body: NodeRegistration,
     services: TheServices,
@@ -67,11 +68,11 @@ async def register(
     lost answer it gets a new secret, and the old one is over. A node that registers with its own secret keeps it, and
     tells only what is new about it."""
     if principal.node is not None:
-        return await _announce(request, principal, principal.node, body, services)
-    description = body.told(_seen_from(request, principal))
+        return await _announce_node(request, principal, principal.node, body, services)
+    description = body.to_description(_public_address(request, principal))
     join_key = body.join_key or _join_key(principal, idempotency_key)
-    enrolment = (await identity_of(request)).secret if principal.role is Role.ENROL else None
-    claim = claim_of("nodes", principal, idempotency_key, body, services.clock.now())
+    enrolment = (await load_identity(request)).secret if principal.role is Role.ENROL else None
+    claim = make_body_claim("nodes", principal, idempotency_key, body, services.clock.now())
     try:
         done = await services.register.register_node(
             description, join_key, body.task_types, enrolment=enrolment, claim=claim
@@ -79,14 +80,14 @@ async def register(
     except NotAllowed as exc:
         raise NotAuthenticated("this token is not valid") from exc
     node = node_text(done.node)
-    await audited(request, principal, "node.register", node, {"name": body.name, "cluster": body.cluster})
+    await write_audit_entry(request, principal, "node.register", node, {"name": body.name, "cluster": body.cluster})
     answer = NodeRegistered(
         node, done.registered_at / 1000, done.status.word, done.secret, done.lease_ms / 1000, done.ignored_types
     )
-    return reply(answer, 201, {"Location": f"{PREFIX}/nodes/{node}"})
+    return json_response(answer, 201, {"Location": f"{PREFIX}/nodes/{node}"})
 
 
-def _seen_from(request: Request, principal: Principal) -> str:
+def _public_address(request: Request, principal: Principal) -> str:
     """The address of a node that calls itself. One that is not public may be a proxy's, and says nothing."""
     if principal.role not in (Role.ENROL, Role.NODE) or request.client is None:
         return ""
@@ -96,21 +97,21 @@ def _seen_from(request: Request, principal: Principal) -> str:
         return ""
 
 
-async def _announce(
+async def _announce_node(
     request: Request, principal: Principal, own: NodeId, body: NodeRegistration, services: Services
 ) -> Response:
     node = node_text(own)
     try:
-        description = body.told(_seen_from(request, principal))
+        description = body.to_description(_public_address(request, principal))
         done = await services.register.announce_node(own, description, body.join_key, body.task_types)
     except NotAllowed as exc:
-        await audited(request, principal, "node.register.refused", node, {"name": body.name})
+        await write_audit_entry(request, principal, "node.register.refused", node, {"name": body.name})
         raise NotItself(str(exc)) from exc
-    await audited(request, principal, "node.announce", node, {"name": body.name, "cluster": body.cluster})
+    await write_audit_entry(request, principal, "node.announce", node, {"name": body.name, "cluster": body.cluster})
     answer = NodeRegistered(
         node, done.announced_at / 1000, done.status.word, None, done.lease_ms / 1000, done.ignored_types
     )
-    return reply(answer, 200, {"Location": f"{PREFIX}/nodes/{node}"})
+    return json_response(answer, 200, {"Location": f"{PREFIX}/nodes/{node}"})
 
 
 @routes.get("/nodes", NodeList)
@@ -123,24 +124,24 @@ async def list_nodes(
     """Every node that was not removed, by name."""
     if cluster is not None:
         require_cluster(cluster, await services.node_reader.list_clusters())
-    found = [
+    nodes = [
         node
         for node in await services.node_reader.list_nodes()
         if cluster in (None, node.description.cluster) and status in (None, node.status.word)
     ]
-    return reply(NodeList(await _views(services, found)))
+    return json_response(NodeList(await _node_views(services, nodes)))
 
 
-@routes.get("/nodes/{node_id}", NodeView)
-async def show(
+@routes.get("/nodes/{node_id}", NodeView, name="show")
+async def show_node(
     request: Request, node: KnownNode, services: TheServices, principal: Principal = allow(Role.VIEWER, Role.NODE)
 ) -> Response:
-    await require_itself(request, principal, node.id, "node.show")
-    return reply((await _views(services, [node]))[0])
+    await require_own_node(request, principal, node.id, "node.show")
+    return json_response((await _node_views(services, [node]))[0])
 
 
-@routes.get("/nodes/{node_id}/history", HeartbeatHistory)
-async def history(
+@routes.get("/nodes/{node_id}/history", HeartbeatHistory, name="history")
+async def show_node_history(
     request: Request,
     node: KnownNode,
     services: TheServices,
@@ -150,14 +151,16 @@ async def history(
     principal: Principal = allow(Role.VIEWER, Role.NODE),
 ) -> Response:
     """What the node measured: one sample a minute while it is heard, kept as long as events are."""
-    await require_itself(request, principal, node.id, "node.history")
-    begin, end = instant_of("since", since), instant_of("until", until)
+    await require_own_node(request, principal, node.id, "node.history")
+    begin, end = parse_instant("since", since), parse_instant("until", until)
     last = services.clock.now() + 1 if end is None else end
-    return reply(history_view(node, await services.node_reader.list_heartbeats(node.id, begin or 0, last, limit)))
+    return json_response(
+        history_view(node, await services.node_reader.list_heartbeats(node.id, begin or 0, last, limit))
+    )
 
 
-@routes.post("/nodes/{node_id}:heartbeat", HeartbeatHeard)
-async def heartbeat(
+@routes.post("/nodes/{node_id}:heartbeat", HeartbeatHeard, name="heartbeat")
+async def record_heartbeat(
     request: Request,
     node: KnownNode,
     body: HeartbeatBody,
@@ -165,13 +168,15 @@ async def heartbeat(
     principal: Principal = allow(Role.NODE, Role.OPERATOR),
 ) -> Response:
     """For clients without an agent: it opens a session or renews it. A node with an agent renews by its syncs alone."""
-    await require_itself(request, principal, node.id, "node.heartbeat")
-    beat = await services.heartbeat.record_heartbeat(node.id, body.measured(), body.active_tasks)
-    return reply(HeartbeatHeard(node_text(beat.node), beat.at / 1000, beat.status.word, beat.stale, beat.next_s))
+    await require_own_node(request, principal, node.id, "node.heartbeat")
+    beat = await services.heartbeat.record_heartbeat(node.id, body.to_measurement(), body.active_tasks)
+    return json_response(
+        HeartbeatHeard(node_text(beat.node), beat.at / 1000, beat.status.word, beat.stale, beat.next_s)
+    )
 
 
-@routes.post("/nodes/{node_id}:drain", NodeView)
-async def drain(
+@routes.post("/nodes/{node_id}:drain", NodeView, name="drain")
+async def drain_node(
     request: Request,
     node: KnownNode,
     services: TheServices,
@@ -181,18 +186,18 @@ async def drain(
     """It takes no new work, finishes what it runs or hands it back in time, and stays held until `:ready`."""
     within_s = (body or DrainBody()).within_s
     await services.node_changes.drain_node(node.id, within_s)
-    await audited(request, principal, "node.drain", node_text(node.id), {"within_s": within_s})
-    return await _shown(services, node)
+    await write_audit_entry(request, principal, "node.drain", node_text(node.id), {"within_s": within_s})
+    return await _node_response(services, node)
 
 
-@routes.post("/nodes/{node_id}:ready", NodeView)
-async def ready(
+@routes.post("/nodes/{node_id}:ready", NodeView, name="ready")
+async def return_node(
     request: Request, node: KnownNode, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """It takes work again. Its health is judged anew: what it was judged by so far is forgotten."""
     await services.node_changes.make_ready(node.id)
-    await audited(request, principal, "node.ready", node_text(node.id))
-    return await _shown(services, node)
+    await write_audit_entry(request, principal, "node.ready", node_text(node.id))
+    return await _node_response(services, node)
 
 
 @routes.post("/nodes/{node_id}:slots", NodeView)
@@ -206,25 +211,25 @@ async def set_slots(
     """How much it runs at once; it hears of it with its next sync. Nothing that runs is stopped."""
     by_load = body.slots == SLOTS_BY_LOAD
     await services.node_changes.set_slots(node.id, None if by_load else body.slots, follows_load=by_load)
-    await audited(request, principal, "node.slots", node_text(node.id), {"slots": body.slots})
-    return await _shown(services, node)
+    await write_audit_entry(request, principal, "node.slots", node_text(node.id), {"slots": body.slots})
+    return await _node_response(services, node)
 
 
-@routes.delete("/nodes/{node_id}", status=204)
-async def remove(
+@routes.delete("/nodes/{node_id}", status=204, name="remove")
+async def remove_node(
     request: Request, node: KnownNode, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Its secret is revoked at once, its work is free when its lease has ended, its history stays."""
     await services.node_changes.unregister_node(node.id)
-    await audited(request, principal, "node.remove", node_text(node.id), {"name": node.description.name})
-    return nothing()
+    await write_audit_entry(request, principal, "node.remove", node_text(node.id), {"name": node.description.name})
+    return empty_response()
 
 
-async def _shown(services: Services, node: Node) -> Response:
-    return reply((await _views(services, [await known_node(services, node_text(node.id))]))[0])
+async def _node_response(services: Services, node: Node) -> Response:
+    return json_response((await _node_views(services, [await find_node(services, node_text(node.id))]))[0])
 
 
-async def _views(services: Services, nodes: list[Node]) -> list[NodeView]:
+async def _node_views(services: Services, nodes: list[Node]) -> list[NodeView]:
     return [node_view(report) for report in await services.node_reader.report_nodes(nodes)]
 
 

@@ -11,9 +11,9 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from crawlfleet.api.http.auth import allow, audited
-from crawlfleet.api.http.parameters import PAGE_USUAL, Body, Cursor, Limit, Text
-from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
+from crawlfleet.api.http.auth import allow, write_audit_entry
+from crawlfleet.api.http.parameters import DEFAULT_PAGE_RECORDS, Body, Cursor, Limit, Text
+from crawlfleet.api.http.responses import ResponseSpec, empty_response, json_response
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
@@ -108,21 +108,23 @@ class ProjectPage(msgspec.Struct, frozen=True):
 
 @routes.get("/projects", ResponseSpec(ProjectPage, "Those that are described or have open tasks, by name."))
 async def list_projects(
-    services: TheServices, limit: Limit = PAGE_USUAL, cursor: Cursor = None, _: Principal = allow(Role.VIEWER)
+    services: TheServices, limit: Limit = DEFAULT_PAGE_RECORDS, cursor: Cursor = None, _: Principal = allow(Role.VIEWER)
 ) -> Response:
-    found = [one for one in await services.projects.list_reports() if cursor is None or one.project.name > cursor]
-    page = [_view(one) for one in found[:limit]]
-    return reply(ProjectPage(page, page[-1].name if len(found) > limit else None))
+    reports = [
+        report for report in await services.projects.list_reports() if cursor is None or report.project.name > cursor
+    ]
+    page = [_project_view(report) for report in reports[:limit]]
+    return json_response(ProjectPage(page, page[-1].name if len(reports) > limit else None))
 
 
-@routes.get("/projects/{name:path}", ProjectView)
-async def show(name: ProjectName, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+@routes.get("/projects/{name:path}", ProjectView, name="show")
+async def show_project(name: ProjectName, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """404 for a project that nobody described and that has no open tasks."""
-    return reply(_view(await services.projects.get_report(name)))
+    return json_response(_project_view(await services.projects.get_report(name)))
 
 
-@routes.put("/projects/{name:path}", ProjectView)
-async def put(
+@routes.put("/projects/{name:path}", ProjectView, name="put")
+async def put_project(
     request: Request,
     name: ProjectName,
     body: ProjectBody,
@@ -132,22 +134,22 @@ async def put(
     """Describe a project, or change it. A quota below what is running stops nothing; nothing new starts."""
     changes = body.model_dump(exclude_unset=True)
     expected = changes.pop("expected_version", None)
-    await services.projects.change_project(name, lambda have: _changed(have, changes), expected)
-    await audited(request, principal, "project.put", name, changes)
-    return reply(_view(await services.projects.get_report(name)))
+    await services.projects.change_project(name, lambda have: _changed_project(have, changes), expected)
+    await write_audit_entry(request, principal, "project.put", name, changes)
+    return json_response(_project_view(await services.projects.get_report(name)))
 
 
-@routes.delete("/projects/{name:path}", status=204)
-async def drop(
+@routes.delete("/projects/{name:path}", status=204, name="drop")
+async def remove_project(
     request: Request, name: ProjectName, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """It has the defaults again: weight 1, no quotas. Its tasks stay."""
     await services.projects.reset_project(name)
-    await audited(request, principal, "project.delete", name)
-    return nothing()
+    await write_audit_entry(request, principal, "project.delete", name)
+    return empty_response()
 
 
-def _changed(have: Project, changes: dict[str, Any]) -> Project:
+def _changed_project(have: Project, changes: dict[str, Any]) -> Project:
     quotas = {quota: changes[field] for field, quota in _COUNTED.items() if field in changes}
     weight, on_full = changes.get("weight", have.weight), changes.get("on_full", have.on_full.word)
     return replace(
@@ -158,24 +160,24 @@ def _changed(have: Project, changes: dict[str, Any]) -> Project:
     )
 
 
-def _view(report: ProjectReport) -> ProjectView:
+def _project_view(report: ProjectReport) -> ProjectView:
     project, use, today, renews_at = report
     limits, reserved = project.quotas, use.held.reserved
     quotas = QuotasView(
-        _quota(limits.waiting, use.waiting),
-        _quota(limits.running, use.held.running),
-        _quota(limits.cpu, reserved.get("cpu", 0.0)),
-        _quota(limits.memory_mb, reserved.get("memory_mb", 0.0)),
-        _day_quota(limits.pages_per_day, today.pages, renews_at),
-        _day_quota(limits.bytes_per_day, today.bytes, renews_at),
+        _quota_view(limits.waiting, use.waiting),
+        _quota_view(limits.running, use.held.running),
+        _quota_view(limits.cpu, reserved.get("cpu", 0.0)),
+        _quota_view(limits.memory_mb, reserved.get("memory_mb", 0.0)),
+        _day_quota_view(limits.pages_per_day, today.pages, renews_at),
+        _day_quota_view(limits.bytes_per_day, today.bytes, renews_at),
     )
-    at = None if project.changed_at is None else to_text(project.changed_at)
-    return ProjectView(project.name, project.weight, project.on_full.word, quotas, project.version, at)
+    changed_at = None if project.changed_at is None else to_text(project.changed_at)
+    return ProjectView(project.name, project.weight, project.on_full.word, quotas, project.version, changed_at)
 
 
-def _quota(limit: float | None, used: float) -> QuotaView:
+def _quota_view(limit: float | None, used: float) -> QuotaView:
     return QuotaView(limit, used, None if limit is None else max(0, limit - used))
 
 
-def _day_quota(limit: int | None, used: int, renews_at: Instant) -> DayQuotaView:
+def _day_quota_view(limit: int | None, used: int, renews_at: Instant) -> DayQuotaView:
     return DayQuotaView(limit, used, None if limit is None else max(0, limit - used), to_text(renews_at))

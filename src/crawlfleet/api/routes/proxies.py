@@ -8,14 +8,14 @@ import msgspec
 from fastapi import Query
 from starlette.responses import Response
 
-from crawlfleet.api.http.auth import allow, principal_of
+from crawlfleet.api.http.auth import allow, require_principal
 from crawlfleet.api.http.fast_routes import PlainRequest
 from crawlfleet.api.http.node_access import NotItself
-from crawlfleet.api.http.parameters import Text, only_query
-from crawlfleet.api.http.request_bodies import decoded, read_unpacked
-from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
+from crawlfleet.api.http.parameters import Text, check_query_names
+from crawlfleet.api.http.request_bodies import decode_message, read_body
+from crawlfleet.api.http.responses import ResponseSpec, empty_response, json_response
 from crawlfleet.api.http.route_table import JSON_MESSAGE, RouteTable, describe_parameter
-from crawlfleet.api.http.services import TheServices, services_of
+from crawlfleet.api.http.services import TheServices, get_services
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.tasks import Time
 from crawlfleet.model import ids
@@ -62,16 +62,18 @@ async def list_proxies(
     reports = await services.proxy_reports.list_reports()
     now = services.clock.now()
     views = [
-        _view(node_text(node.id), node.description.name, health, report.reported_at, now)
+        _proxy_view(node_text(node.id), node.description.name, health, report.reported_at, now)
         for node, report in reports
         for health in report.proxies
         if pool in (None, health.pool)
     ]
     chosen = [view for view in views if is_up in (None, view.is_up)]
-    return reply(ProxyList(sorted(chosen, key=lambda view: (view.node_name, view.node_id, view.pool, view.proxy))))
+    return json_response(
+        ProxyList(sorted(chosen, key=lambda view: (view.node_name, view.node_id, view.pool, view.proxy)))
+    )
 
 
-def _view(node_id: str, node_name: str, health: ProxyHealth, reported_at: Instant, now: Instant) -> ProxyView:
+def _proxy_view(node_id: str, node_name: str, health: ProxyHealth, reported_at: Instant, now: Instant) -> ProxyView:
     down_until = reported_at + health.down_for_ms
     is_up = health.down_for_ms == 0 or down_until <= now
     return ProxyView(
@@ -106,11 +108,11 @@ def _view(node_id: str, node_name: str, health: ProxyHealth, reported_at: Instan
     body_limit=BODY_BYTES,
 )
 async def put_proxies(request: PlainRequest) -> Response:
-    only_query(request)
-    principal = await principal_of(request, Role.NODE)
+    check_query_names(request)
+    principal = await require_principal(request, Role.NODE)
     node = ids.parse_id(request.path_params["node_id"], "node", field="node_id")
     if principal.node != node:
         raise NotItself(f"a node acts only for itself, and this secret is not that of {node_text(node)}")
-    up = cast("ProxiesUp", decoded(cast("Any", _UP), await read_unpacked(request, BODY_BYTES)))
-    await services_of(request).proxy_reports.put(node, up)
-    return nothing()
+    up = cast("ProxiesUp", decode_message(cast("Any", _UP), await read_body(request, BODY_BYTES)))
+    await get_services(request).proxy_reports.put(node, up)
+    return empty_response()

@@ -9,9 +9,9 @@ from fastapi import Path, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from crawlfleet.api.http.auth import allow, audited
+from crawlfleet.api.http.auth import allow, write_audit_entry
 from crawlfleet.api.http.parameters import Body, Label, Text
-from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.responses import ResponseSpec, json_response
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
@@ -65,13 +65,13 @@ class QueueNames(Body):
 @routes.get("/queues", ResponseSpec(QueuesView, "Those with pending tasks or settings, and `default`."))
 async def list_queues(services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     reports = await services.queue_reader.list_queues()
-    return reply(
+    return json_response(
         QueuesView([QueueView(queue.name, queue.is_paused, has_pending, queue.order) for queue, has_pending in reports])
     )
 
 
-@routes.put("/queues/{name:path}", QueueOrder)
-async def put(
+@routes.put("/queues/{name:path}", QueueOrder, name="put")
+async def set_queue_order(
     name: QueueName,
     body: QueueBody,
     request: Request,
@@ -80,44 +80,44 @@ async def put(
 ) -> Response:
     """Set the order in which its tasks are placed; those that wait already are ordered anew."""
     has_changed = await services.pause.set_order(name, is_lifo=body.order == "lifo")
-    await audited(request, principal, "queue.put", name, {"order": body.order})
-    return reply(QueueOrder(name, body.order, has_changed))
+    await write_audit_entry(request, principal, "queue.put", name, {"order": body.order})
+    return json_response(QueueOrder(name, body.order, has_changed))
 
 
-@routes.post("/queues/{name:path}:pause", QueueState)
-async def pause(
+@routes.post("/queues/{name:path}:pause", QueueState, name="pause")
+async def pause_queue(
     name: QueueName, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Its tasks are accepted and kept, but not placed; what runs goes on."""
     has_changed = await services.pause.pause_queue(name)
-    await audited(request, principal, "queue.pause", name)
-    return reply(QueueState(name, True, has_changed))
+    await write_audit_entry(request, principal, "queue.pause", name)
+    return json_response(QueueState(name, True, has_changed))
 
 
-@routes.post("/queues/{name:path}:resume", QueueState)
-async def resume(
+@routes.post("/queues/{name:path}:resume", QueueState, name="resume")
+async def resume_queue(
     name: QueueName, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     has_changed = await services.pause.resume_queue(name)
-    await audited(request, principal, "queue.resume", name)
-    return reply(QueueState(name, False, has_changed))
+    await write_audit_entry(request, principal, "queue.resume", name)
+    return json_response(QueueState(name, False, has_changed))
 
 
-@routes.post("/queues:pause", QueueStates)
-async def pause_many(
+@routes.post("/queues:pause", QueueStates, name="pause_many")
+async def pause_queues(
     body: QueueNames, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Pause several queues."""
     states = [QueueState(name, True, await services.pause.pause_queue(name)) for name in dict.fromkeys(body.names)]
-    await audited(request, principal, "queues.pause", "queues", {"names": body.names})
-    return reply(QueueStates(states))
+    await write_audit_entry(request, principal, "queues.pause", "queues", {"names": body.names})
+    return json_response(QueueStates(states))
 
 
-@routes.post("/queues:resume", QueueStates)
-async def resume_many(
+@routes.post("/queues:resume", QueueStates, name="resume_many")
+async def resume_queues(
     body: QueueNames, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Resume several queues."""
     states = [QueueState(name, False, await services.pause.resume_queue(name)) for name in dict.fromkeys(body.names)]
-    await audited(request, principal, "queues.resume", "queues", {"names": body.names})
-    return reply(QueueStates(states))
+    await write_audit_entry(request, principal, "queues.resume", "queues", {"names": body.names})
+    return json_response(QueueStates(states))

@@ -8,11 +8,19 @@ import msgspec
 from fastapi import Query, Request
 from starlette.responses import Response
 
-from crawlfleet.api.http.auth import allow, audited
-from crawlfleet.api.http.errors import Malformed, UnsupportedMediaType, refused, shown
-from crawlfleet.api.http.idempotency import IdempotencyKey, claim_over
-from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, Label, Limit, Name, ScheduleInPath, cursor_id
-from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
+from crawlfleet.api.http.auth import allow, write_audit_entry
+from crawlfleet.api.http.errors import Malformed, UnsupportedMediaType, printable_text, refusal_response
+from crawlfleet.api.http.idempotency import IdempotencyKey, make_claim
+from crawlfleet.api.http.parameters import (
+    DEFAULT_PAGE_RECORDS,
+    Cursor,
+    Label,
+    Limit,
+    Name,
+    ScheduleInPath,
+    parse_cursor,
+)
+from crawlfleet.api.http.responses import ResponseSpec, empty_response, json_response
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
@@ -51,33 +59,36 @@ BodyT = TypeVar("BodyT", wire.ScheduleBody, wire.ScheduleChange)
     ResponseSpec(ScheduleView, "Made.", {"Location": "Where it is."}),
     status=201,
     body=NewSchedule,
+    name="create",
 )
-async def create(
+async def create_schedule(
     request: Request,
     services: TheServices,
     idempotency_key: IdempotencyKey = None,
     principal: Principal = allow(Role.OPERATOR),
 ) -> Response:
     """Its task is checked now as if it were submitted; what is wrong with it is named `task.…`."""
-    body, said = await _body(request, wire.ScheduleBody)
-    claim = claim_over("schedules", principal, idempotency_key, said, services.clock.now())
+    body, sent_fields = await _read_body(request, wire.ScheduleBody)
+    claim = make_claim("schedules", principal, idempotency_key, sent_fields, services.clock.now())
     try:
         answer = await services.schedules.create_schedule(body, by=principal.name, claim=claim)
     except Refused as exc:
-        return refused(exc.refusal)
+        return refusal_response(exc.refusal)
     view = schedule_view(answer.schedule, await services.schedules.load_runs(answer.schedule))
     headers = {"Location": f"{PREFIX}/schedules/{view.id}"}
     if answer.is_replay:
         headers["Idempotency-Replayed"] = "true"
     else:
-        await audited(request, principal, "schedule.create", view.id, {"name": view.name, "project": view.project_id})
-    return reply(view, 201, headers)
+        await write_audit_entry(
+            request, principal, "schedule.create", view.id, {"name": view.name, "project": view.project_id}
+        )
+    return json_response(view, 201, headers)
 
 
 @routes.get("/schedules", ResponseSpec(SchedulePageView, "Newest first."))
 async def list_schedules(
     services: TheServices,
-    limit: Limit = PAGE_USUAL,
+    limit: Limit = DEFAULT_PAGE_RECORDS,
     cursor: Cursor = None,
     project_id: Annotated[Name | None, Query()] = None,
     task_type: Annotated[Label | None, Query()] = None,
@@ -85,59 +96,60 @@ async def list_schedules(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     where = ScheduleFilter(project_id, task_type, is_paused)
-    found = await services.schedules.list_schedules(where, limit, cursor_id(cursor, "schedule"))
-    next_cursor = schedule_text(found[-1].id) if found.has_more else None
-    return reply(SchedulePageView([schedule_view(one) for one in found], next_cursor))
+    schedules = await services.schedules.list_schedules(where, limit, parse_cursor(cursor, "schedule"))
+    next_cursor = schedule_text(schedules[-1].id) if schedules.has_more else None
+    return json_response(SchedulePageView([schedule_view(schedule) for schedule in schedules], next_cursor))
 
 
-@routes.get("/schedules/{schedule_id}", ScheduleView)
-async def show(schedule: ScheduleInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+@routes.get("/schedules/{schedule_id}", ScheduleView, name="show")
+async def show_schedule(schedule: ScheduleInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """A schedule with its next runs and what became of its last ones."""
     record = await services.schedules.get_schedule(schedule)
-    return reply(schedule_view(record, await services.schedules.load_runs(record)))
+    return json_response(schedule_view(record, await services.schedules.load_runs(record)))
 
 
-@routes.patch("/schedules/{schedule_id}", ScheduleView, body=ScheduleChange)
-async def change(
+@routes.patch("/schedules/{schedule_id}", ScheduleView, body=ScheduleChange, name="change")
+async def change_schedule(
     schedule: ScheduleInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """What is left out stays. With other times it goes on from now; ticks that had their turn do not come again."""
-    body, _ = await _body(request, wire.ScheduleChange)
+    body, _ = await _read_body(request, wire.ScheduleChange)
     try:
         record = await services.schedules.change_schedule(schedule, body)
     except Refused as exc:
-        return refused(exc.refusal)
+        return refusal_response(exc.refusal)
     fields = sorted(wire.change_fields(body))
-    await audited(request, principal, "schedule.change", schedule_text(schedule), {"fields": fields})
-    return reply(schedule_view(record, await services.schedules.load_runs(record)))
+    await write_audit_entry(request, principal, "schedule.change", schedule_text(schedule), {"fields": fields})
+    return json_response(schedule_view(record, await services.schedules.load_runs(record)))
 
 
-@routes.post("/schedules/{schedule_id}:pause", ScheduleView)
-async def pause(
+@routes.post("/schedules/{schedule_id}:pause", ScheduleView, name="pause")
+async def pause_schedule(
     schedule: ScheduleInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Its ticks pass by; tasks that it made go on."""
     record = await services.schedules.pause_schedule(schedule)
-    await audited(request, principal, "schedule.pause", schedule_text(schedule))
-    return reply(schedule_view(record))
+    await write_audit_entry(request, principal, "schedule.pause", schedule_text(schedule))
+    return json_response(schedule_view(record))
 
 
-@routes.post("/schedules/{schedule_id}:resume", ScheduleView)
-async def resume(
+@routes.post("/schedules/{schedule_id}:resume", ScheduleView, name="resume")
+async def resume_schedule(
     schedule: ScheduleInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """From now on: what passed by is not caught up."""
     record = await services.schedules.resume_schedule(schedule)
-    await audited(request, principal, "schedule.resume", schedule_text(schedule))
-    return reply(schedule_view(record))
+    await write_audit_entry(request, principal, "schedule.resume", schedule_text(schedule))
+    return json_response(schedule_view(record))
 
 
 @routes.post(
     "/schedules/{schedule_id}:run",
     ResponseSpec(AcceptedView, "Stored.", {"Location": "Where the task is."}),
     status=201,
+    name="run",
 )
-async def run(
+async def run_schedule(
     schedule: ScheduleInPath,
     request: Request,
     services: TheServices,
@@ -147,38 +159,42 @@ async def run(
 ) -> Response:
     """A task now, outside of its ticks, paused or not. While another one of it goes on, `overlap` says what happens:
     `skip` and `queue` refuse it (409), `cancel_previous` cancels that one."""
-    said = [schedule_text(schedule), force]
-    claim = claim_over("schedule runs", principal, idempotency_key, said, services.clock.now())
+    claimed_value = [schedule_text(schedule), force]
+    claim = make_claim("schedule runs", principal, idempotency_key, claimed_value, services.clock.now())
     try:
         answer = await services.schedules.run_schedule(schedule, is_forced=force, claim=claim)
     except Refused as exc:
-        return refused(exc.refusal)
+        return refusal_response(exc.refusal)
     if isinstance(answer.item, Refusal):
-        return refused(answer.item)
+        return refusal_response(answer.item)
     view = accepted_view(answer.item)
     headers = {"Location": f"{PREFIX}/tasks/{view.id}"}
     if answer.is_replay:
         headers["Idempotency-Replayed"] = "true"
     else:
-        await audited(request, principal, "schedule.run", schedule_text(schedule), {"task": view.id, "force": force})
-    return reply(view, 201, headers)
+        await write_audit_entry(
+            request, principal, "schedule.run", schedule_text(schedule), {"task": view.id, "force": force}
+        )
+    return json_response(view, 201, headers)
 
 
-@routes.delete("/schedules/{schedule_id}", status=204)
-async def remove(
+@routes.delete("/schedules/{schedule_id}", status=204, name="remove")
+async def remove_schedule(
     schedule: ScheduleInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Tasks that it made stay, and go on."""
     await services.schedules.remove_schedule(schedule)
-    await audited(request, principal, "schedule.remove", schedule_text(schedule))
-    return nothing()
+    await write_audit_entry(request, principal, "schedule.remove", schedule_text(schedule))
+    return empty_response()
 
 
-async def _body(request: Request, kind: type[BodyT]) -> tuple[BodyT, Any]:
+async def _read_body(request: Request, kind: type[BodyT]) -> tuple[BodyT, Any]:
     """The body, and what was said in it. By msgspec, so that a template is kept as it was written."""
     sent = request.headers.get("content-type", "application/json")
     if sent.partition(";")[0].strip().lower() != "application/json":
-        raise UnsupportedMediaType(f"the body must be application/json, not {shown(sent)[: limits.NAME_CHARS]}")
+        raise UnsupportedMediaType(
+            f"the body must be application/json, not {printable_text(sent)[: limits.NAME_CHARS]}"
+        )
     raw = await request.body()
     if (complaint := json_error_location.find_decode_error(raw)) is not None:
         raise Malformed(f"the body is not valid JSON: {complaint}")

@@ -11,15 +11,15 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from crawlfleet.api.http.auth import allow, audited
-from crawlfleet.api.http.errors import problem
-from crawlfleet.api.http.idempotency import IdempotencyKey, claim_of
+from crawlfleet.api.http.auth import allow, write_audit_entry
+from crawlfleet.api.http.errors import problem_response
+from crawlfleet.api.http.idempotency import IdempotencyKey, make_body_claim
 from crawlfleet.api.http.parameters import Body, Name, Text
-from crawlfleet.api.http.responses import ResponseSpec, nothing, reply
+from crawlfleet.api.http.responses import ResponseSpec, empty_response, json_response
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.views.tasks import Time
+from crawlfleet.api.views.tasks import Time, instant_text
 from crawlfleet.control.admin.tokens import USES_MAX, IssuedToken, TokenAlreadyMade
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model.instants import Instant, to_text
@@ -71,8 +71,8 @@ class TokenList(msgspec.Struct, frozen=True):
     tokens: list[TokenView]
 
 
-@routes.post("/tokens", ResponseSpec(IssuedTokenView, "Made.", {"Location": "Where it is."}), status=201)
-async def create(
+@routes.post("/tokens", ResponseSpec(IssuedTokenView, "Made.", {"Location": "Where it is."}), status=201, name="create")
+async def create_token(
     request: Request,
     body: TokenBody,
     services: TheServices,
@@ -82,7 +82,7 @@ async def create(
     """Make a token. Its secret is in this answer and nowhere else: the same request again, under its
     `Idempotency-Key`, is 409 `token_already_made` with the `token_id`, and `:rotate` gives that token a new secret."""
     now = services.clock.now()
-    expires_at = None if body.expires_in is None else now + span_ms(body.expires_in, field="expires_in")
+    expires_at = None if body.expires_in is None else now + parse_span_ms(body.expires_in, field="expires_in")
     try:
         issued = await services.tokens.create_token(
             Role.of_word(body.role),
@@ -90,59 +90,61 @@ async def create(
             by=principal,
             expires_at=expires_at,
             uses=body.uses,
-            claim=claim_of("tokens", principal, idempotency_key, body, now),
+            claim=make_body_claim("tokens", principal, idempotency_key, body, now),
         )
     except TokenAlreadyMade as exc:
         where = {"Location": f"{PREFIX}/tokens/{exc.token}"}
-        return problem(409, exc.code, str(exc), headers=where, extra={"token_id": exc.token})
+        return problem_response(409, exc.code, str(exc), headers=where, extra={"token_id": exc.token})
     made = issued.record
     details = {"role": body.role, "name": made.name, "uses": body.uses, "expires_in": body.expires_in}
-    await audited(request, principal, "token.create", str(made.id), details)
-    return reply(_issued(issued), 201, {"Location": f"{PREFIX}/tokens/{made.id}"})
+    await write_audit_entry(request, principal, "token.create", str(made.id), details)
+    return json_response(_issued_token_view(issued), 201, {"Location": f"{PREFIX}/tokens/{made.id}"})
 
 
 @routes.get("/tokens", TokenList)
 async def list_tokens(services: TheServices, _: Principal = allow(Role.ADMIN)) -> Response:
     """All of them, newest first, without their secrets."""
     now = services.clock.now()
-    return reply(TokenList([_view(record, now) for record in await services.tokens.list_tokens()]))
+    return json_response(TokenList([_token_view(record, now) for record in await services.tokens.list_tokens()]))
 
 
-@routes.delete("/tokens/{token_id}", status=204)
-async def revoke(
+@routes.delete("/tokens/{token_id}", status=204, name="revoke")
+async def revoke_token(
     request: Request, token_id: TokenInPath, services: TheServices, principal: Principal = allow(Role.ADMIN)
 ) -> Response:
     """It stops within two seconds on every master. Doing it again changes nothing."""
     await services.tokens.revoke_token(token_id)
-    await audited(request, principal, "token.revoke", str(token_id))
-    return nothing()
+    await write_audit_entry(request, principal, "token.revoke", str(token_id))
+    return empty_response()
 
 
-@routes.post("/tokens/{token_id}:rotate", IssuedTokenView)
-async def rotate(
+@routes.post("/tokens/{token_id}:rotate", IssuedTokenView, name="rotate")
+async def rotate_token(
     request: Request, token_id: TokenInPath, services: TheServices, principal: Principal = allow(Role.ADMIN)
 ) -> Response:
     """The same token under another secret; the old one is over."""
     issued = await services.tokens.rotate_token(token_id, by=principal)
-    await audited(request, principal, "token.rotate", str(token_id))
-    return reply(_issued(issued))
+    await write_audit_entry(request, principal, "token.rotate", str(token_id))
+    return json_response(_issued_token_view(issued))
 
 
-def span_ms(text: str, *, field: str) -> int:
+def parse_span_ms(text: str, *, field: str) -> int:
     """`90s`, `15m`, `24h`, `7d`, `2w`."""
-    found = _SPAN.fullmatch(text)
-    seconds = int(found[1]) * _UNIT_S[found[2]] if found and text.isascii() else 0
+    match = _SPAN.fullmatch(text)
+    seconds = int(match[1]) * _UNIT_S[match[2]] if match and text.isascii() else 0
     if not 0 < seconds <= _LONGEST_S:
         raise InvalidInput("a number with s, m, h, d or w, such as 24h; at most ten years", field=field)
     return seconds * 1000
 
 
-def _issued(issued: IssuedToken) -> IssuedTokenView:
+def _issued_token_view(issued: IssuedToken) -> IssuedTokenView:
     made = issued.record
-    return IssuedTokenView(issued.secret, made.id, made.role.word, made.name, _text(made.expires_at), made.uses_left)
+    return IssuedTokenView(
+        issued.secret, made.id, made.role.word, made.name, instant_text(made.expires_at), made.uses_left
+    )
 
 
-def _view(record: TokenRecord, now: Instant) -> TokenView:
+def _token_view(record: TokenRecord, now: Instant) -> TokenView:
     return TokenView(
         record.id,
         record.role.word,
@@ -150,13 +152,9 @@ def _view(record: TokenRecord, now: Instant) -> TokenView:
         record.is_usable(now),
         to_text(record.created_at),
         record.created_by,
-        _text(record.expires_at),
+        instant_text(record.expires_at),
         record.uses_left,
-        _text(record.last_used_at),
-        _text(record.rotated_at),
-        _text(record.revoked_at),
+        instant_text(record.last_used_at),
+        instant_text(record.rotated_at),
+        instant_text(record.revoked_at),
     )
-
-
-def _text(at: Instant | None) -> str | None:
-    return None if at is None else to_text(at)

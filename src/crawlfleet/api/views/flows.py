@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from crawlfleet.api.views.tasks import StatusWord, Time
+from crawlfleet.api.views.tasks import StatusWord, Time, instant_text
 from crawlfleet.control.composites.flows import Flow
 from crawlfleet.model.flow import Unrun
 from crawlfleet.model.group import GroupCounts
 from crawlfleet.model.ids import GroupId, group_text, task_text
-from crawlfleet.model.instants import Instant, to_text
+from crawlfleet.model.instants import to_text
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.composite_store import StepRecord
 from crawlfleet.ports.task_store import Applied
@@ -96,11 +96,11 @@ class FlowChangedView(msgspec.Struct, frozen=True):
 
 
 def flow_view(flow: Flow) -> FlowView:
-    return FlowView(**_fields(flow))
+    return FlowView(**_flow_fields(flow))
 
 
 def flow_detail(flow: Flow) -> FlowDetail:
-    return FlowDetail(**_fields(flow), steps=[_step(step) for step in flow.steps])
+    return FlowDetail(**_flow_fields(flow), steps=[_step_view(step) for step in flow.steps])
 
 
 def flow_changed(flow: GroupId, applied: Applied) -> FlowChangedView:
@@ -110,7 +110,7 @@ def flow_changed(flow: GroupId, applied: Applied) -> FlowChangedView:
     return FlowChangedView(group_text(flow), len(applied.after), by_status)
 
 
-def _fields(flow: Flow) -> dict[str, Any]:
+def _flow_fields(flow: Flow) -> dict[str, Any]:
     group = flow.group
     return {
         "id": group_text(group.id),
@@ -118,16 +118,16 @@ def _fields(flow: Flow) -> dict[str, Any]:
         "project_id": group.project or None,
         "status": flow.status.word,
         "created_at": to_text(group.created_at),
-        "finished_at": _text(group.finished_at),
-        "progress": _progress(flow.counts),
+        "finished_at": instant_text(group.finished_at),
+        "progress": _progress_view(flow.counts),
     }
 
 
-def _progress(counts: GroupCounts) -> FlowProgress:
+def _progress_view(counts: GroupCounts) -> FlowProgress:
     return FlowProgress(counts.total, *counts)
 
 
-def _step(step: StepRecord) -> StepView:
+def _step_view(step: StepRecord) -> StepView:
     items = None
     if step.items is not None:
         by_status = {status.word: step.items[status] for status in TaskStatus if status in step.items}
@@ -145,10 +145,6 @@ def _step(step: StepRecord) -> StepView:
         when=step.spec.when,
         for_each=step.spec.for_each,
         items=items,
-        started_at=_text(step.started_at),
-        ended_at=_text(step.ended_at),
+        started_at=instant_text(step.started_at),
+        ended_at=instant_text(step.ended_at),
     )
-
-
-def _text(at: Instant | None) -> str | None:
-    return None if at is None else to_text(at)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from crawlfleet.api.views.tasks import NULL, StatusWord, Time
+from crawlfleet.api.views.tasks import NULL, StatusWord, Time, instant_text
 from crawlfleet.control.composites.crawl_summary import CrawlSummary
 from crawlfleet.control.composites.groups import Progress
 from crawlfleet.model.crawl import CrawlCounts, CrawlState
@@ -225,7 +225,7 @@ def group_view(progress: Progress) -> GroupView:
         None if finished_at is None else to_text(finished_at),
         progress_view(progress),
         progress.shards,
-        [GroupFailure(task_text(one.task), one.status.word, one.message) for one in progress.failures],  # type: ignore[arg-type]
+        [GroupFailure(task_text(failure.task), failure.status.word, failure.message) for failure in progress.failures],  # type: ignore[arg-type]
         None if progress.crawl is None else crawl_view(progress.crawl, progress.read_at),
     )
 
@@ -234,7 +234,7 @@ def progress_view(progress: Progress) -> GroupProgress:
     counts = progress.counts
     percent = 100.0 * counts.ended / counts.total if counts.total else 100.0 * progress.is_finished
     return GroupProgress(
-        counts.total, *counts, round(percent, 1), _rounded(progress.rate_per_s), _rounded(progress.left_s)
+        counts.total, *counts, round(percent, 1), _round_figure(progress.rate_per_s), _round_figure(progress.left_s)
     )
 
 
@@ -256,13 +256,13 @@ def crawl_view(crawl: CrawlState, now: Instant) -> CrawlView:
         counts.items,
         counts.bytes,
         round(percent, 1),
-        _rounded(crawl.rate_per_s(now)),
-        _rounded(crawl.recent_per_s(now)),
-        _rounded(crawl.left_s(now)),
-        _time(crawl.started_at),
-        _time(crawl.finished_at),
+        _round_figure(crawl.rate_per_s(now)),
+        _round_figure(crawl.recent_per_s(now)),
+        _round_figure(crawl.left_s(now)),
+        instant_text(crawl.started_at),
+        instant_text(crawl.finished_at),
         crawl.stopped_by,
-        _changes(counts),
+        _changes_view(counts),
     )
 
 
@@ -279,19 +279,19 @@ def crawl_result(crawl: CrawlState, now: Instant, items: list[msgspec.Raw], summ
         counts.items,
         crawl.limits.max_pages,
         crawl.stopped_by,
-        _changes(counts),
+        _changes_view(counts),
         dict(summary.errors),
         dict(summary.failures),
         dict(summary.links_left_out),
-        {path: dict(one) for path, one in summary.fields.items()},
+        {path: dict(counts_by_name) for path, counts_by_name in summary.fields.items()},
     )
     is_cut = len(items) < counts.items
     return CrawlResult(counts.pages > 0, {"items": items}, counts.items, is_cut, metrics, to_text(until), summary.notes)
 
 
-def _changes(counts: CrawlCounts) -> CrawlChanges | None:
-    told = (counts.pages_new, counts.pages_changed, counts.pages_unchanged, counts.pages_gone)
-    return CrawlChanges(*told) if any(told) else None
+def _changes_view(counts: CrawlCounts) -> CrawlChanges | None:
+    page_counts = (counts.pages_new, counts.pages_changed, counts.pages_unchanged, counts.pages_gone)
+    return CrawlChanges(*page_counts) if any(page_counts) else None
 
 
 def counts_text(counts: GroupCounts) -> str:
@@ -309,9 +309,5 @@ def outcome_view(member: Member) -> GroupOutcome:
     )
 
 
-def _time(at: Instant | None) -> str | None:
-    return None if at is None else to_text(at)
-
-
-def _rounded(figure: float | None) -> float | None:
+def _round_figure(figure: float | None) -> float | None:
     return None if figure is None else round(figure, 3)

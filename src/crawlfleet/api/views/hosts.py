@@ -98,7 +98,7 @@ def _view(row: Sequence[int], span_s: float) -> FiguresView:
     # Rows of older nodes may be shorter.
     row = figures.sum_rows([row])
     answers = figures.count_answers(row)
-    p50, p90, p95, p99 = (_rounded(figures.percentile_ms(row, part)) for part in (0.5, 0.9, 0.95, 0.99))
+    p50, p90, p95, p99 = (_round_figure(figures.percentile_ms(row, part)) for part in (0.5, 0.9, 0.95, 0.99))
     classes = {f"{first}xx": row[figures.status_place(100 * first)] for first in range(1, 6)}
     kinds = {kind: row[figures.error_place(kind)] for kind in figures.KINDS}
     requests, pages, size = row[figures.REQUESTS], row[figures.PAGES], row[figures.BYTES]
@@ -114,9 +114,9 @@ def _view(row: Sequence[int], span_s: float) -> FiguresView:
         row[figures.UNAVAILABLE],
         row[figures.BLOCKED],
         {kind: count for kind, count in kinds.items() if count},
-        AnswerTimes(_rounded(row[figures.TOOK_MS] / answers) if answers else None, p50, p90, p95, p99),
+        AnswerTimes(_round_figure(row[figures.TOOK_MS] / answers) if answers else None, p50, p90, p95, p99),
     )
 
 
-def _rounded(value: float | None) -> float | None:
+def _round_figure(value: float | None) -> float | None:
     return None if value is None else round(value, 1)

@@ -10,8 +10,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from crawlfleet.api.http.errors import shown
+from crawlfleet.api.http.errors import printable_text
 from crawlfleet.api.http.parameters import Body, Label, Name, Text
+from crawlfleet.api.views.tasks import instant_text
 from crawlfleet.control.nodes.heartbeat import LEASE_INTERVALS, LEASE_UNSET_MS
 from crawlfleet.control.nodes.node_reader import NodeReport
 from crawlfleet.control.nodes.register import LEASE_MS_MAX
@@ -19,7 +20,7 @@ from crawlfleet.control.tasks.task_types import TYPES_MOST
 from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.ids import node_text, parse_id
-from crawlfleet.model.instants import Instant, ms, to_text
+from crawlfleet.model.instants import ms, to_text
 from crawlfleet.model.node import DEFAULT_CLUSTER, Cluster, Measurement, Node, NodeDescription
 from crawlfleet.model.requirement import Capability, canonical_capabilities, canonical_resources
 from crawlfleet.model.status import Health
@@ -29,13 +30,13 @@ _ACTIVE_TASKS = 2 * limits.SLOTS_MAX
 _NUMBER_MOST = 1e12
 
 
-def _address(text: str) -> str:
+def _check_address(text: str) -> str:
     if text:
         ip_address(text)
     return text
 
 
-def _handle(text: str) -> str:
+def _check_device_id(text: str) -> str:
     """It stands in paths in place of an id: it must neither look like one nor end the path."""
     try:
         parse_id(text, "node", field="device_id")
@@ -44,14 +45,14 @@ def _handle(text: str) -> str:
     raise ValueError("must not look like the id of a node")
 
 
-def _no_step(text: str) -> str:
+def _check_path_name(text: str) -> str:
     """Clients take these for steps in a path, and ask for something else."""
     if text in {".", ".."}:
         raise ValueError("must not be a dot or two")
     return text
 
 
-def _offered(value: Any) -> Any:
+def _check_offered(value: Any) -> Any:
     """One complaint about the field, where a union of types would make one for each of them."""
     if isinstance(value, bool):
         return value
@@ -71,7 +72,7 @@ def _is_label(word: str) -> bool:
 
 Offered = Annotated[
     Any,
-    AfterValidator(_offered),
+    AfterValidator(_check_offered),
     WithJsonSchema(
         {
             "anyOf": [
@@ -90,7 +91,7 @@ Offered = Annotated[
 SLOTS_BY_LOAD = "auto"
 
 
-def _slots(value: Any) -> Any:
+def _check_slots(value: Any) -> Any:
     is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= limits.SLOTS_MAX
     if value is None or value == SLOTS_BY_LOAD or is_count:
         return value
@@ -99,7 +100,7 @@ def _slots(value: Any) -> Any:
 
 SlotsWanted = Annotated[
     Any,
-    AfterValidator(_slots),
+    AfterValidator(_check_slots),
     WithJsonSchema(
         {
             "anyOf": [
@@ -110,7 +111,7 @@ SlotsWanted = Annotated[
         }
     ),
 ]
-PathName = Annotated[Label, AfterValidator(_no_step), Field(pattern=r"^[^/:?#%\\\s]+$")]
+PathName = Annotated[Label, AfterValidator(_check_path_name), Field(pattern=r"^[^/:?#%\\\s]+$")]
 """Stands in paths."""
 Amount = Annotated[float, Field(ge=0, le=_NUMBER_MOST)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -124,7 +125,7 @@ def require_cluster(name: str, clusters: Iterable[Cluster]) -> None:
     names = sorted(cluster.name for cluster in clusters)
     if name not in names:
         raise InvalidInput(
-            f"no cluster {shown(name)!r}; there are {', '.join(names[: limits.LABELS])}", field="cluster"
+            f"no cluster {printable_text(name)!r}; there are {', '.join(names[: limits.LABELS])}", field="cluster"
         )
 
 
@@ -133,7 +134,7 @@ class NodeRegistration(Body):
 
     name: Annotated[Name, Field(min_length=1)]
     description: Annotated[Text, Field(max_length=limits.MESSAGE_CHARS)] = ""
-    ip_address: Annotated[Text, AfterValidator(_address), Field(max_length=50)] = ""
+    ip_address: Annotated[Text, AfterValidator(_check_address), Field(max_length=50)] = ""
     port: Annotated[int, Field(ge=0, le=65_535)] = 0
     node_type: Label = "standard"
     cluster: PathName = DEFAULT_CLUSTER
@@ -144,7 +145,7 @@ class NodeRegistration(Body):
     resources: Annotated[dict[Label, Amount], Field(max_length=limits.LABELS, default_factory=dict)]
     task_types: Annotated[dict[Label, dict[str, Any]], Field(max_length=TYPES_MOST, default_factory=dict)]
     """By name, each with the JSON schema of its parameters."""
-    device_id: Annotated[PathName, AfterValidator(_handle)] | None = None
+    device_id: Annotated[PathName, AfterValidator(_check_device_id)] | None = None
     """A handle of your own, unique in the installation; paths take it in place of the id."""
     join_key: Annotated[Name, Field(min_length=1)] | None = None
     """Made and kept by the node: said again, after a lost answer, it is the same node."""
@@ -152,13 +153,13 @@ class NodeRegistration(Body):
     """Of a client without an agent: how often it sends a heartbeat."""
     machine_id: Annotated[Text, Field(max_length=limits.LABEL_CHARS)] = ""
     """The same for all nodes of one machine: they share what they declare, and each has its own slots."""
-    egress_address: Annotated[Text, AfterValidator(_address), Field(max_length=50)] = ""
+    egress_address: Annotated[Text, AfterValidator(_check_address), Field(max_length=50)] = ""
     """The address that sites see, where it is another one than masters see."""
 
-    def told(self, seen_from: str = "") -> NodeDescription:
+    def to_description(self, seen_from: str = "") -> NodeDescription:
         # A node that names neither work nor room for it has no agent: it beats and pulls.
         is_pull_only = self.interval_s is not None or (not self.task_types and self.slots is None)
-        said = NodeDescription(
+        description = NodeDescription(
             name=self.name,
             description=self.description,
             cluster=self.cluster,
@@ -177,9 +178,9 @@ class NodeRegistration(Body):
             egress=self.egress_address or seen_from,
         )
         if not is_pull_only:
-            return said
+            return description
         lease_ms = LEASE_UNSET_MS if self.interval_s is None else ms(LEASE_INTERVALS * self.interval_s)
-        return replace(said, lease_ms=lease_ms)
+        return replace(description, lease_ms=lease_ms)
 
 
 class HeartbeatResources(Body):
@@ -197,7 +198,7 @@ class HeartbeatBody(Body):
     error_rate: Share = 0.0
     active_tasks: Annotated[list[Name], Field(max_length=_ACTIVE_TASKS, default_factory=list)]
 
-    def measured(self) -> Measurement:
+    def to_measurement(self) -> Measurement:
         use = self.resources
         return Measurement(
             cpu=use.cpu_usage,
@@ -323,43 +324,43 @@ class HeartbeatHistory(msgspec.Struct, frozen=True):
 
 def node_view(report: NodeReport) -> NodeView:
     node = report.node
-    said = node.description
+    description = node.description
     # Of a node that nothing is heard of, nothing is known.
     health, details = (node.health, node.health_details) if node.is_session_open else (Health.UNKNOWN, {})
-    heard_at, judged_at = _text(node.renewed_at), _text(node.health_at)
+    heard_at, judged_at = instant_text(node.renewed_at), instant_text(node.health_at)
     return NodeView(
         id=node_text(node.id),
-        name=said.name,
+        name=description.name,
         status=node.status.word,
         health=health.word,
         health_details=details,
         health_at=judged_at,
-        cluster=said.cluster,
-        node_type=said.node_type,
-        region=said.region,
-        weight=said.weight,
+        cluster=description.cluster,
+        node_type=description.node_type,
+        region=description.region,
+        weight=description.weight,
         slots=report.slots,
-        slots_declared=said.slots,
+        slots_declared=description.slots,
         slots_set=node.slots_wanted,
         slots_mode=SLOTS_BY_LOAD if report.follows_load else "fixed",
         running=report.running,
         measurement=measurement_view(report.measurement or node.measurement),
-        description=said.description,
-        ip_address=said.ip_address,
-        port=said.port,
-        device_id=said.device_id,
-        task_types=said.task_types,
-        capabilities=dict(said.capabilities),
-        resources=dict(said.resources),
-        is_pull_only=said.is_pull_only,
+        description=description.description,
+        ip_address=description.ip_address,
+        port=description.port,
+        device_id=description.device_id,
+        task_types=description.task_types,
+        capabilities=dict(description.capabilities),
+        resources=dict(description.resources),
+        is_pull_only=description.is_pull_only,
         is_connected=node.is_session_open,
-        lease_s=said.lease_ms / 1000,
+        lease_s=description.lease_ms / 1000,
         last_seen_at=heard_at,
-        drain_by=_text(node.drain_by),
+        drain_by=instant_text(node.drain_by),
         created_at=to_text(node.created_at),
-        machine_id=said.machine,
-        egress_address=said.address,
-        cluster_id=said.cluster,
+        machine_id=description.machine,
+        egress_address=description.address,
+        cluster_id=description.cluster,
         health_status=health.word,
         health_timestamp=judged_at,
         last_heartbeat=heard_at,
@@ -372,22 +373,18 @@ def history_view(node: Node, samples: Sequence[HeartbeatSample]) -> HeartbeatHis
     return HeartbeatHistory(node_text(node.id), [HeartbeatView(at, view) for at, view in views if view is not None])
 
 
-def measurement_view(found: Measurement | None) -> MeasurementView | None:
-    if found is None:
+def measurement_view(measurement: Measurement | None) -> MeasurementView | None:
+    if measurement is None:
         return None
     return MeasurementView(
-        found.cpu,
-        found.memory,
-        found.disk,
-        found.load,
-        found.network_in_bps,
-        found.network_out_bps,
-        found.gpu,
-        found.running,
-        found.error_rate,
-        found.start_latency_s,
+        measurement.cpu,
+        measurement.memory,
+        measurement.disk,
+        measurement.load,
+        measurement.network_in_bps,
+        measurement.network_out_bps,
+        measurement.gpu,
+        measurement.running,
+        measurement.error_rate,
+        measurement.start_latency_s,
     )
-
-
-def _text(at: Instant | None) -> str | None:
-    return None if at is None else to_text(at)

@@ -7,10 +7,10 @@ from typing import Literal
 
 import msgspec
 
-from crawlfleet.api.views.tasks import AnObject, StatusWord, Time
+from crawlfleet.api.views.tasks import AnObject, StatusWord, Time, instant_text
 from crawlfleet.control.composites.schedules import Runs, schedule_body
 from crawlfleet.model.ids import TaskId, schedule_text, task_text
-from crawlfleet.model.instants import Instant, to_text
+from crawlfleet.model.instants import to_text
 from crawlfleet.model.schedule import Schedule, Tick
 from crawlfleet.model.task import TaskRecord
 from crawlfleet.wire.schedules import CatchUpWord, OverlapWord
@@ -90,12 +90,12 @@ def schedule_view(schedule: Schedule, runs: Runs | None = None) -> ScheduleView:
         catch_up=said.catch_up,
         overlap=said.overlap,
         is_paused=said.is_paused,
-        status=_status(schedule),
+        status=_schedule_status(schedule),
         created_at=to_text(schedule.created_at),
         created_by=schedule.created_by,
         changed_at=to_text(schedule.changed_at),
-        next_run_at=_text(schedule.due_at),
-        held_at=_text(schedule.held_at),
+        next_run_at=instant_text(schedule.due_at),
+        held_at=instant_text(schedule.held_at),
         held_for=None if schedule.held_for is None else task_text(schedule.held_for),
         last_error=schedule.last_error,
         next_runs=msgspec.UNSET if runs is None else [to_text(at) for at in runs.coming],
@@ -103,7 +103,7 @@ def schedule_view(schedule: Schedule, runs: Runs | None = None) -> ScheduleView:
     )
 
 
-def _status(schedule: Schedule) -> Literal["active", "paused", "ended"]:
+def _schedule_status(schedule: Schedule) -> Literal["active", "paused", "ended"]:
     if schedule.is_paused:
         return "paused"
     return "ended" if schedule.is_ended else "active"
@@ -119,7 +119,3 @@ def _run_view(tick: Tick, tasks: Mapping[TaskId, TaskRecord]) -> RunView:
         None if task is None else task.status.word,  # type: ignore[arg-type]
         tick.reason,
     )
-
-
-def _text(at: Instant | None) -> str | None:
-    return None if at is None else to_text(at)

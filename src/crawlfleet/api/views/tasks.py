@@ -250,15 +250,15 @@ def task_view(
         retry=spec.retry,
         group_id=None if record.group is None else group_text(record.group),
         preemptible=spec.preemptible,
-        status=_word(record.status),
+        status=_status_word(record.status),
         created_at=to_text(record.created_at),
         updated_at=to_text(max(at for at in (*times, *ends) if at is not None)),
-        due_at=_text(record.due_at),
+        due_at=instant_text(record.due_at),
         run_at=None if spec.run_at is None else to_text(from_text(spec.run_at)),
         assigned_node=None if record.node is None else node_text(record.node),
-        assigned_at=_text(record.assigned_at),
-        started_at=_text(record.started_at),
-        completed_at=_text(record.ended_at),
+        assigned_at=instant_text(record.assigned_at),
+        started_at=instant_text(record.started_at),
+        completed_at=instant_text(record.ended_at),
         execution_id=None if record.execution is None else execution_text(record.execution),
         retry_count=record.retries,
         max_retries=spec.retry.max_retries,
@@ -266,9 +266,9 @@ def task_view(
         round=record.round,
         recall=None if record.recall is Recall.NONE else record.recall.word,
         reason=record.reason,
-        result=msgspec.UNSET if executions is None else _result(record, executions),
+        result=msgspec.UNSET if executions is None else _result_json(record, executions),
         error=msgspec.UNSET if executions is None else _last_error(record, executions),
-        progress=msgspec.UNSET if executions is None else _raw(progress),
+        progress=msgspec.UNSET if executions is None else _raw_json(progress),
     )
 
 
@@ -281,10 +281,12 @@ def with_result(view: TaskView, result: bytes | None) -> TaskView:
     return msgspec.structs.replace(view, result=given)
 
 
-def _result(record: TaskRecord, executions: Sequence[ExecutionRecord]) -> ResultView | None:
-    for one in executions:
-        if one.id == record.execution and one.status is ExecutionStatus.COMPLETED:
-            return _in_shape(one.result) or ResultView(True, _raw(one.result), _raw(one.metrics), _text(one.ended_at))
+def _result_json(record: TaskRecord, executions: Sequence[ExecutionRecord]) -> ResultView | None:
+    for execution in executions:
+        if execution.id == record.execution and execution.status is ExecutionStatus.COMPLETED:
+            return _in_shape(execution.result) or ResultView(
+                True, _raw_json(execution.result), _raw_json(execution.metrics), instant_text(execution.ended_at)
+            )
     return None
 
 
@@ -299,28 +301,32 @@ def _in_shape(result: bytes | None) -> ResultView | None:
 def _last_error(record: TaskRecord, executions: Sequence[ExecutionRecord]) -> ErrorView | None:
     if record.status is TaskStatus.COMPLETED:
         return None
-    failures = [one.failure for one in executions if one.round == record.round and one.failure is not None]
+    failures = [
+        execution.failure
+        for execution in executions
+        if execution.round == record.round and execution.failure is not None
+    ]
     return error_view(failures[-1]) if failures else None
 
 
-def execution_view(one: ExecutionRecord, live_status: TaskStatus, progress: bytes | None = None) -> ExecutionView:
-    status = live_status.word if one.status is None else one.status.word
+def execution_view(execution: ExecutionRecord, live_status: TaskStatus, progress: bytes | None = None) -> ExecutionView:
+    status = live_status.word if execution.status is None else execution.status.word
     return ExecutionView(
-        execution_text(one.id),
-        task_text(one.task),
-        node_text(one.node),
+        execution_text(execution.id),
+        task_text(execution.task),
+        node_text(execution.node),
         status,
-        _text(one.started_at),
-        _text(one.ended_at),
-        _raw(one.metrics),
-        to_text(one.assigned_at),
-        one.round,
-        one.retry,
-        one.retry,
-        one.session,
-        _raw(one.result),
-        error_view(one.failure),
-        _raw(progress),
+        instant_text(execution.started_at),
+        instant_text(execution.ended_at),
+        _raw_json(execution.metrics),
+        to_text(execution.assigned_at),
+        execution.round,
+        execution.retry,
+        execution.retry,
+        execution.session,
+        _raw_json(execution.result),
+        error_view(execution.failure),
+        _raw_json(progress),
     )
 
 
@@ -340,7 +346,7 @@ def stats_view(totals: Mapping[TaskStatus, int]) -> StatsView:
 
 
 def changed_view(task: TaskId, applied: Applied, **more: Any) -> ChangedView:
-    return ChangedView(task_text(task), _word(applied.after[task]), **more)
+    return ChangedView(task_text(task), _status_word(applied.after[task]), **more)
 
 
 def why_view(task: TaskId, why: Explanation) -> dict[str, Any]:
@@ -351,15 +357,15 @@ def error_view(failure: Failure | None) -> ErrorView | None:
     return None if failure is None else ErrorView(failure.error.word, failure.message, failure.is_permanent)
 
 
-def _raw(content: bytes | None) -> msgspec.Raw:
+def _raw_json(content: bytes | None) -> msgspec.Raw:
     return NULL if content is None else msgspec.Raw(content)
 
 
-def _text(at: Instant | None) -> str | None:
-    return None if at is None else to_text(at)
+def instant_text(instant: Instant | None) -> str | None:
+    return None if instant is None else to_text(instant)
 
 
-def _word(status: TaskStatus) -> StatusWord:
+def _status_word(status: TaskStatus) -> StatusWord:
     return _WORDS[status]
 
 

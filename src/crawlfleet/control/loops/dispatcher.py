@@ -193,7 +193,7 @@ class Dispatcher(LeaderLoop):
             pairs = [(item.node, item.execution) for item in items]
             self._ledger.hold_all(pairs, lane.requirement, now_mono, lane.project, is_unknown_to_placer=False)
         self._recent_placements.record_placements(assigned, now_mono)
-        await self._broker.signals.send_signals([node_topic(node) for node in applied.told])
+        await self._broker.signals.send_signals([node_topic(node) for node in applied.nodes_to_wake])
         if not applied.refused:
             return DispatchReport(len(batch))
         await self._return_refused(batch, applied)
@@ -265,7 +265,7 @@ class Dispatcher(LeaderLoop):
                 row = live.get(item.task)
                 if row is not None and row.execution == item.execution:
                     applied.after[item.task] = row.status
-                    applied.told.add(item.node)
+                    applied.nodes_to_wake.add(item.node)
                 else:
                     is_pending = row is not None and row.status is TaskStatus.PENDING
                     applied.refused[item.task] = _NOT_ACCEPTED if is_pending else _NOT_PENDING

@@ -17,7 +17,7 @@ async def publish_hints(broker: Broker, applied: Applied) -> None:
         await broker.ready_index.offer_tasks(applied.ready)
     if applied.freed:
         await broker.freed_slots.post_slots(applied.freed)
-    topics = [node_topic(node) for node in applied.told]
+    topics = [node_topic(node) for node in applied.nodes_to_wake]
     if applied.ready or applied.freed:
         topics.append(LEADER)
     if applied.freed or any(status.is_final for status in applied.after.values()):

@@ -24,4 +24,4 @@ class AuditTables:
 
     async def audit_page(self, limit: int, before: int | None = None) -> list[AuditEntry]:
         last = _AFTER_ALL if before is None else before
-        return _ENTRIES.from_rows(await self._engine.browse(lambda tx: tx.fetch(AUDIT_PAGE, last, limit)))
+        return _ENTRIES.from_rows(await self._engine.browse_rows(lambda tx: tx.fetch(AUDIT_PAGE, last, limit)))

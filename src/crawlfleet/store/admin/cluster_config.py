@@ -31,11 +31,11 @@ class ConfigTables:
     _engine: Engine
 
     async def installation_id(self) -> str:
-        rows = await self._engine.glance(lambda tx: tx.fetch(_INSTALLATION))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(_INSTALLATION))
         return str(rows[0][0]) if rows else await self._engine.write(lock_installation)
 
     async def find_fact(self, key: str) -> str | None:
-        rows = await self._engine.glance(lambda tx: tx.fetch(_FACT, key))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(_FACT, key))
         return str(rows[0][0]) if rows else None
 
     async def keep_fact(self, key: str, value: str) -> str:
@@ -50,7 +50,7 @@ class ConfigTables:
         return history[0] if history else ClusterConfig(cluster, 0, {})
 
     async def cluster_configs(self) -> list[ClusterConfig]:
-        return _CONFIGS.from_rows(await self._engine.glance(lambda tx: tx.fetch(NEWEST_CONFIGS)))
+        return _CONFIGS.from_rows(await self._engine.read_by_key(lambda tx: tx.fetch(NEWEST_CONFIGS)))
 
     async def put_config(
         self, cluster: str, values: Mapping[str, Any], by: str, now: Instant, expected_version: int | None = None

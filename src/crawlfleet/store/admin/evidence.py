@@ -69,11 +69,11 @@ class EvidenceTables:
         async def insert_position(tx: Tx) -> None:
             await tx.insert_new(schema.installation, ("key", "value"), [(_POSITION_KEY, str(await last_number(tx)))])
 
-        if not await self._engine.glance(lambda tx: tx.fetch(FOLDED_TO)):
+        if not await self._engine.read_by_key(lambda tx: tx.fetch(FOLDED_TO)):
             await self._engine.write(insert_position)
 
     async def ended_runs(self, rows: int) -> EndedRuns | None:
-        position = await self._engine.glance(lambda tx: tx.fetch(FOLDED_TO))
+        position = await self._engine.read_by_key(lambda tx: tx.fetch(FOLDED_TO))
         if not position:
             return None
         after = int(position[0][0])
@@ -99,7 +99,7 @@ class EvidenceTables:
     async def task_contents(self, tasks: Sequence[TaskId]) -> dict[TaskId, TaskContent]:
         async def read_contents(tx: Tx) -> dict[TaskId, TaskContent]:
             rows = [row for row in await tx.fetch(CONTENTS, list(tasks)) if row[1] is not None]
-            await self._lanes.load(tx, {row[1] for row in rows})
+            await self._lanes.load_lanes(tx, {row[1] for row in rows})
             return {task: TaskContent(self._lanes[lane].requirement, bytes(spec)) for task, lane, spec in rows}
 
         return await self._engine.read(read_contents) if tasks else {}

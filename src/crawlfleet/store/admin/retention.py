@@ -31,8 +31,8 @@ from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.hosts.cookie_jars import OLD_JARS
 from crawlfleet.store.projects.daily_quota import forget_days
 from crawlfleet.store.tasks.lanes import LaneBook
-from crawlfleet.store.tasks.live_tasks import forget
-from crawlfleet.store.tasks.transaction_log import Journal
+from crawlfleet.store.tasks.live_tasks import forget_tasks
+from crawlfleet.store.tasks.transaction_log import TransactionLog
 
 MAX_BYTES = 32 << 20
 """Limit of the bytes of parameters and results that one transaction deletes: freeing them costs as much as the rows
@@ -131,7 +131,7 @@ class RetentionTables:
         await self._engine.write(lambda tx: tx.execute(sql, list(tasks)), term)
 
     async def clock_mark(self) -> Instant | None:
-        rows = await self._engine.glance(lambda tx: tx.fetch(CLOCK_MARK))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(CLOCK_MARK))
         return int(rows[0][0]) if rows else None
 
     async def set_clock_mark(self, term: int, at: Instant) -> None:
@@ -190,15 +190,15 @@ class _Sweep:
             return [], False
         bounded = await self._limit_tasks(tx, list(map(_HeldTask._make, held)))
         tasks = [task.id for task in bounded]
-        await self._lanes.load(tx, {task.lane for task in bounded})
-        journal = Journal()
+        await self._lanes.load_lanes(tx, {task.lane for task in bounded})
+        tx_log = TransactionLog()
         for (lane, status), count in Counter((task.lane, task.status) for task in bounded).items():
-            journal.moved(self._lanes[lane].project, task_rows.STATUSES[status], None, count)
+            tx_log.count_transition(self._lanes[lane].project, task_rows.STATUSES[status], None, count)
         for (group, status), count in Counter((task.group_id, task.status) for task in bounded).items():
             if group is not None:
-                journal.member_moved(group, task_rows.STATUSES[status], None, count)
-        await forget(tx, tasks)
-        await journal.write(tx, self._now)
+                tx_log.count_member(group, task_rows.STATUSES[status], None, count)
+        await forget_tasks(tx, tasks)
+        await tx_log.write_log(tx, self._now)
         return tasks, len(bounded) < len(held)
 
     async def _limit_tasks(self, tx: Tx, held: Sequence[_HeldTask]) -> list[_HeldTask]:

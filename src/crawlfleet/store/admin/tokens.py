@@ -14,7 +14,7 @@ from crawlfleet.store.admin.cluster_config import lock_installation
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.row_codec import RowCodec
-from crawlfleet.store.tasks.idempotency import claimed, keep_answer
+from crawlfleet.store.tasks.idempotency import claim_key, store_answer
 
 _TOKENS = RowCodec(schema.token, TokenRecord)
 _COLUMNS = _TOKENS.select
@@ -50,10 +50,10 @@ class TokenTables:
 
     async def add_token_once(self, token: NewToken, claim: Claim, now: Instant) -> TokenAnswer:
         async def insert_once(tx: Tx) -> TokenAnswer:
-            if (stored_id := await claimed(tx, claim, now)) is not None:
+            if (stored_id := await claim_key(tx, claim, now)) is not None:
                 return TokenAnswer((await _lock_token(tx, int(stored_id))), is_replay=True)
             record = await _insert_token(tx, token, now)
-            await keep_answer(tx, claim, str(record.id).encode())
+            await store_answer(tx, claim, str(record.id).encode())
             return TokenAnswer(record)
 
         return await self._engine.write(insert_once)
@@ -70,7 +70,7 @@ class TokenTables:
         return await self._engine.write(insert_first)
 
     async def token_by_secret(self, secret_hash: str) -> TokenRecord | None:
-        rows = await self._engine.glance(lambda tx: tx.fetch(TOKEN_BY_SECRET, secret_hash))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(TOKEN_BY_SECRET, secret_hash))
         return _TOKENS.from_row(rows[0]) if rows else None
 
     async def touch_token(self, token: int, now: Instant, every_ms: int) -> None:
@@ -78,7 +78,7 @@ class TokenTables:
 
     async def list_tokens(self) -> list[TokenRecord]:
         sql = f"SELECT {_COLUMNS} FROM token ORDER BY id DESC"
-        return _TOKENS.from_rows(await self._engine.browse(lambda tx: tx.fetch(sql)))
+        return _TOKENS.from_rows(await self._engine.browse_rows(lambda tx: tx.fetch(sql)))
 
     async def rotate_token(self, token: int, secret_hash: str, by: str, now: Instant) -> TokenRecord:
         async def replace_secret(tx: Tx) -> TokenRecord:

@@ -123,12 +123,12 @@ class CrawlTables:
             leased = await tx.fetch(LEASED_URLS, [row[0] for row in rows]) if rows else ()
             return rows, {crawl: int(count) for crawl, count in leased}
 
-        rows, leased = await self._engine.glance(read_crawls)
+        rows, leased = await self._engine.read_by_key(read_crawls)
         return {row[0]: _crawl_state(dict(zip(_COLUMNS, row, strict=True)), leased.get(row[0], 0)) for row in rows}
 
     async def crawl_parts(self, crawl: GroupId, after: int, limit: int, kind: ChunkKind = "items") -> list[CrawlPart]:
         sql = RECORD_PARTS if kind == "warc" else PARTS
-        rows = await self._engine.browse(lambda tx: tx.fetch(sql, crawl, after, limit))
+        rows = await self._engine.browse_rows(lambda tx: tx.fetch(sql, crawl, after, limit))
         return [CrawlPart._make(row) for row in rows]
 
 

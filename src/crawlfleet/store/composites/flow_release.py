@@ -88,7 +88,7 @@ class StepRelease:
         for step in await self._lock_steps(parents):
             left = max(0, step.waits - parents[step.id])
             if left:
-                self._transition.take(step, TaskTransition(step._replace(waits=left), Kind.TASK_READY))
+                self._transition.apply_transition(step, TaskTransition(step._replace(waits=left), Kind.TASK_READY))
             else:
                 ready.append(step)
         return await self._decide_steps(ready)
@@ -98,13 +98,13 @@ class StepRelease:
         return await self._decide_steps(await self._lock_steps(steps))
 
     async def _lock_steps(self, steps: Iterable[TaskId]) -> list[LiveTask]:
-        return [step for step in await self._transition.locked(steps) if step.status is TaskStatus.WAITING]
+        return [step for step in await self._transition.lock_tasks(steps) if step.status is TaskStatus.WAITING]
 
     async def _decide_steps(self, ready: Sequence[LiveTask]) -> dict[TaskId, TaskStatus]:
         if not ready:
             return {}
         stored = {
-            row[0]: _StoredStep(row[1], row[2], row_codec.step_spec(row[3]))
+            row[0]: _StoredStep(row[1], row[2], row_codec.decode_step_spec(row[3]))
             for row in await self._tx.fetch(SPECS, [step.id for step in ready])
         }
         ends = await self._load_ends(stored.values())
@@ -143,7 +143,7 @@ class StepRelease:
         for key, task in seen.items():
             end = ends[task]
             try:
-                result = row_codec.decode(results[task]) if stored.spec.needs_results and task in results else None
+                result = row_codec.decode_json(results[task]) if stored.spec.needs_results and task in results else None
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as exc:
                 return flow_steps.FailStep(f"the result of step {key} cannot be read: {exc}")
             ended[key] = Ended(end.status, result, end.reason, end.unrun)
@@ -203,7 +203,7 @@ class StepRelease:
     def _apply_transition(self, step: LiveTask, transition: object) -> None:
         if not isinstance(transition, TaskTransition):
             raise InvariantBroken(f"a waiting step was refused what was decided: {transition}")
-        if self._transition.take(step, transition, is_unrun=True) and transition.after.status.is_final:
+        if self._transition.apply_transition(step, transition, is_unrun=True) and transition.after.status.is_final:
             self._ended[step.id] = transition.after.status
 
     async def _reserve_items(self, step: LiveTask, count: int) -> str | None:
@@ -226,7 +226,7 @@ class StepRelease:
         """Create the items of a step, as tasks like itself; the step waits for them."""
         tx, now, count = self._tx, self._now, len(parameters)
         # The step may leave this lane before its items do.
-        await self._lanes.keep(tx, [step.lane])
+        await self._lanes.keep_lanes(tx, [step.lane])
         ((project, workflow, name, spec),) = await tx.fetch(COPIED, step.id)
         items = ids_from(stored.spec.first_item, count)
         columns = ("id", "project", "workflow", "name", "created_at", "parameters", "spec", "group_id")
@@ -247,17 +247,17 @@ class StepRelease:
 
     async def _start_items(self, step: LiveTask, items: Sequence[TaskId]) -> None:
         transition = self._transition
-        transition.journal.tell(EventBatch(Kind.TASK_SUBMITTED, {"task": list(items)}))
+        transition.tx_log.add_events(EventBatch(Kind.TASK_SUBMITTED, {"task": list(items)}))
         if step.group is not None:
-            transition.journal.member_moved(step.group, None, TaskStatus.PENDING, len(items))
+            transition.tx_log.count_member(step.group, None, TaskStatus.PENDING, len(items))
         if step.due_at is None or step.due_at <= self._now:
             await self._tx.add_pending([(task, step.lane, step.timeout_s, step.group) for task in items])
-            transition.journal.moved(self._lanes[step.lane].project, None, TaskStatus.PENDING, len(items))
+            transition.tx_log.count_transition(self._lanes[step.lane].project, None, TaskStatus.PENDING, len(items))
             transition.applied.ready.setdefault(step.lane, []).extend(items)
         else:
             live = [step._replace(id=task, waits=0, round=1, retries=0) for task in items]
             await self._tx.insert(schema.live, task_rows.LIVE_COLUMNS, task_rows.LIVE.to_rows(live))
-            transition.journal.moved(self._lanes[step.lane].project, None, TaskStatus.WAITING, len(items))
+            transition.tx_log.count_transition(self._lanes[step.lane].project, None, TaskStatus.WAITING, len(items))
 
     async def _write_rows(self) -> None:
         if self._parameters:
@@ -265,7 +265,7 @@ class StepRelease:
         if self._unrun:
             await self._tx.update(schema.flow_step, ("task", "unrun"), self._unrun)
         if self._results:
-            await self._transition.flush()
+            await self._transition.flush_rows()
             await self._tx.update(schema.done, ("id", "result"), self._results)
 
 

@@ -23,7 +23,7 @@ from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.projects.project_quotas import load_submit_quotas, over_limit
 from crawlfleet.store.row_codec import Format, RecordReader
-from crawlfleet.store.tasks.idempotency import claimed, keep_answer
+from crawlfleet.store.tasks.idempotency import claim_key, store_answer
 from crawlfleet.store.tasks.lanes import LaneBook
 from crawlfleet.store.tasks.live_tasks import LOCK_FINAL, next_round
 from crawlfleet.store.tasks.task_insert import NEW_TASKS
@@ -51,7 +51,7 @@ class _StepRow(NamedTuple):
     items: int | None
 
 
-_STEP = RecordReader(_StepRow, {"spec": Format(read=row_codec.step_spec)})
+_STEP = RecordReader(_StepRow, {"spec": Format(read=row_codec.decode_step_spec)})
 _STEP_VALUES = {
     "task_type": "n.task_type",
     "status": _STATUS,
@@ -100,7 +100,7 @@ class FlowTables:
 
     async def add_flow(self, flow: NewFlow, claim: Claim | None, now: Instant) -> AddedFlow:
         async def write_flow(tx: Tx) -> AddedFlow:
-            if claim is not None and (stored_id := await claimed(tx, claim, now)) is not None:
+            if claim is not None and (stored_id := await claim_key(tx, claim, now)) is not None:
                 return AddedFlow(int(stored_id), Applied(), is_replay=True)
             transition = Transition(tx, self._lanes, now)
             await _insert_flow(tx, self._lanes, transition, flow)
@@ -108,8 +108,8 @@ class FlowTables:
             roots = [step.task.id for step in flow.steps if not step.spec.after]
             await transition.release_children(await release.decide_ready(roots))
             if claim is not None:
-                await keep_answer(tx, claim, str(flow.id).encode())
-            return AddedFlow(flow.id, await transition.write())
+                await store_answer(tx, claim, str(flow.id).encode())
+            return AddedFlow(flow.id, await transition.write_all())
 
         return await self._engine.write(write_flow)
 
@@ -120,7 +120,7 @@ class FlowTables:
         async def read_steps(tx: Tx) -> tuple[Sequence[Row], Sequence[Row]]:
             return await tx.fetch(STEPS, flow), await tx.fetch(ITEMS, flow)
 
-        steps, items = await self._engine.browse(read_steps)
+        steps, items = await self._engine.browse_rows(read_steps)
         counts: dict[StepKey, dict[TaskStatus, int]] = defaultdict(dict)
         for key, status, count in items:
             counts[key][task_rows.STATUSES[status]] = count
@@ -130,7 +130,7 @@ class FlowTables:
         ]
 
     async def flow_tallies(self, flows: Sequence[GroupId]) -> dict[GroupId, list[StepTally]]:
-        rows = await self._engine.browse(lambda tx: tx.fetch(TALLIES, list(flows)))
+        rows = await self._engine.browse_rows(lambda tx: tx.fetch(TALLIES, list(flows)))
         tallies: dict[GroupId, list[StepTally]] = {flow: [] for flow in flows}
         for flow, status, unrun, count in rows:
             tallies[flow].append(StepTally(task_rows.STATUSES[status], Unrun(unrun), count))
@@ -141,7 +141,7 @@ class FlowTables:
             places = await tx.fetch(PLACE, task)
             return places, await tx.fetch(WAITS_FOR, task) if places else ()
 
-        places, parents = await self._engine.glance(read_place)
+        places, parents = await self._engine.read_by_key(read_place)
         if not places:
             return None
         flow, key, item, items, unrun = places[0]
@@ -151,21 +151,21 @@ class FlowTables:
         return PlaceInFlow(flow, key, item, items, Unrun(unrun), waits_for)
 
     async def unrun_result(self, task: TaskId) -> bytes | None:
-        rows = await self._engine.glance(lambda tx: tx.fetch(UNRUN_RESULT, task))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(UNRUN_RESULT, task))
         return bytes(rows[0][0]) if rows and rows[0][0] is not None else None
 
 
 async def _insert_flow(tx: Tx, lanes: LaneBook, transition: Transition, flow: NewFlow) -> None:
     """Insert the rows of a flow, with every step waiting. Raises OverLimit."""
-    await lanes.keep(tx, {step.task.lane for step in flow.steps})
+    await lanes.keep_lanes(tx, {step.task.lane for step in flow.steps})
     for quota in (await load_submit_quotas(tx, lanes, flow.limited, flow.created_at)).values():
         if full := quota.violation([lanes[step.task.lane].requirement for step in flow.steps]):
             raise over_limit(full, quota.renews_at, flow.created_at)
     membership = GroupMembership(tx)
     # Closed: only the steps of its graph are members.
     membership.create_group(NewGroup(flow.id, flow.project, flow.name, GroupKind.FLOW, is_closed=True))
-    await membership.write_groups((), transition.journal, flow.created_at)
-    transition.journal.member_moved(flow.id, None, TaskStatus.WAITING, len(flow.steps))
+    await membership.write_groups((), transition.tx_log, flow.created_at)
+    transition.tx_log.count_member(flow.id, None, TaskStatus.WAITING, len(flow.steps))
     await tx.insert(schema.task, NEW_TASKS.columns, NEW_TASKS.to_rows(step.task for step in flow.steps))
     live = [
         LiveTask.new(
@@ -180,13 +180,13 @@ async def _insert_flow(tx: Tx, lanes: LaneBook, transition: Transition, flow: Ne
         for step in flow.steps
     ]
     await tx.insert(schema.live, task_rows.LIVE_COLUMNS, task_rows.LIVE.to_rows(live))
-    steps = [StepRow(step.task.id, flow.id, step.key, spec=row_codec.encode(step.spec)) for step in flow.steps]
+    steps = [StepRow(step.task.id, flow.id, step.key, spec=row_codec.encode_json(step.spec)) for step in flow.steps]
     await tx.insert(schema.flow_step, StepRow._fields, steps)
     if edges := [edge for step in flow.steps for edge in _edge_rows(step.task.id, step.spec)]:
         await tx.insert(schema.dependency, EDGE_COLUMNS, edges)
     for step in flow.steps:
-        transition.journal.moved(lanes[step.task.lane].project, None, TaskStatus.WAITING)
-    transition.journal.tell(EventBatch(Kind.TASK_SUBMITTED, {"task": [step.task.id for step in flow.steps]}))
+        transition.tx_log.count_transition(lanes[step.task.lane].project, None, TaskStatus.WAITING)
+    transition.tx_log.add_events(EventBatch(Kind.TASK_SUBMITTED, {"task": [step.task.id for step in flow.steps]}))
 
 
 def _edge_rows(task: TaskId, spec: StepSpec, among: set[StepKey] | None = None) -> list[Row]:
@@ -239,20 +239,20 @@ class _FlowResumption:
         release = StepRelease(self._transition, tx, self._lanes, self._now)
         ready = [steps[key].task for key in again if not edges[steps[key].task]]
         await self._transition.release_children(await release.decide_ready(ready))
-        return await self._transition.write()
+        return await self._transition.write_all()
 
     async def _reopen_steps(self, waits: Mapping[TaskId, int], items: Mapping[StepKey, list[TaskId]]) -> None:
         wanted = [*waits, *(task for listed in items.values() for task in listed)]
         if not wanted:
             return
         finals = task_rows.DONE.from_rows(await self._tx.fetch(LOCK_FINAL, sorted(wanted)))
-        await next_round(self._tx, self._lanes, finals, waits, self._transition.applied, self._transition.journal)
+        await next_round(self._tx, self._lanes, finals, waits, self._transition.applied, self._transition.tx_log)
         await self._tx.execute("UPDATE flow_step SET unrun = 0 WHERE task AMONG($1)", list(waits))
 
     async def _extend_waits(self, more: Mapping[TaskId, int]) -> None:
-        for step in await self._transition.locked(task for task, count in more.items() if count):
+        for step in await self._transition.lock_tasks(task for task, count in more.items() if count):
             after = step._replace(waits=step.waits + more[step.id])
-            self._transition.take(step, TaskTransition(after, Kind.TASK_READY))
+            self._transition.apply_transition(step, TaskTransition(after, Kind.TASK_READY))
 
 
 def _waits_again(

@@ -20,7 +20,7 @@ from crawlfleet.store import schema
 from crawlfleet.store.composites.crawls import add_crawl
 from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.row_codec import RowCodec
-from crawlfleet.store.tasks.transaction_log import Journal
+from crawlfleet.store.tasks.transaction_log import TransactionLog
 
 LOCK_GROUPS = (
     "SELECT id, project, is_closed, finished_at FROM task_group WHERE id AMONG($1) ORDER BY id LOCK_ROWS(task_group)"
@@ -67,7 +67,7 @@ class GroupMembership:
             return Refusal(Code.GROUP_CLOSED, f"{group_text(group)} is closed", "group_id")
         return None
 
-    async def write_groups(self, joined: Iterable[GroupId | None], journal: Journal, now: Instant) -> None:
+    async def write_groups(self, joined: Iterable[GroupId | None], tx_log: TransactionLog, now: Instant) -> None:
         if new_groups := list(self._new.values()):
             groups = [
                 Group(
@@ -89,7 +89,7 @@ class GroupMembership:
                 "name": [new.name for new in new_groups],
                 "kind": [new.kind.word for new in new_groups],
             }
-            journal.tell(EventBatch(Kind.GROUP_CREATED, each))
+            tx_log.add_events(EventBatch(Kind.GROUP_CREATED, each))
             for new in new_groups:
                 if new.crawl is not None:
                     await add_crawl(self._tx, new.id, new.crawl, now)

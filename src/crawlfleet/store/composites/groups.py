@@ -84,7 +84,7 @@ class GroupTables:
     _engine: QueryEngine
 
     async def load_groups(self, ids: Sequence[GroupId]) -> dict[GroupId, Group]:
-        rows = await self._engine.glance(lambda tx: tx.fetch(GROUPS_AMONG, list(ids)))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(GROUPS_AMONG, list(ids)))
         return {group.id: group for group in GROUPS.from_rows(rows)}
 
     async def list_groups(
@@ -97,20 +97,20 @@ class GroupTables:
             query = query.where(task_group.c.project == project)
         if kind is not None:
             query = query.where(task_group.c.kind == int(kind))
-        return GROUPS.from_rows(await self._engine.query(query.order_by(task_group.c.id.desc()).limit(limit)))
+        return GROUPS.from_rows(await self._engine.run_query(query.order_by(task_group.c.id.desc()).limit(limit)))
 
     async def group_counts(self, ids: Sequence[GroupId]) -> dict[GroupId, GroupCounts]:
-        return await self._engine.glance(lambda tx: _load_counts(tx, ids))
+        return await self._engine.read_by_key(lambda tx: _load_counts(tx, ids))
 
     async def count_members(self, group: GroupId) -> GroupCounts:
-        rows = await self._engine.browse(lambda tx: tx.fetch(COUNT_MEMBERS, group))
+        rows = await self._engine.browse_rows(lambda tx: tx.fetch(COUNT_MEMBERS, group))
         return _make_counts(dict(rows))
 
     async def list_members(
         self, group: GroupId, after: TaskId, limit: int, *, with_results: bool = True
     ) -> list[Member]:
         sql = MEMBERS if with_results else MEMBERS_WITHOUT_RESULTS
-        rows = await self._engine.browse(lambda tx: tx.fetch(sql, group, after, limit))
+        rows = await self._engine.browse_rows(lambda tx: tx.fetch(sql, group, after, limit))
         return _MEMBER.from_rows(rows)
 
     async def walk_members(self, group: GroupId, after: TaskId, limit: int) -> list[tuple[TaskId, bool]]:
@@ -135,7 +135,7 @@ class GroupTables:
                 for row in await tx.fetch(MEMBER_FAILURES, group, int(status), limit)
             ]
 
-        rows = sorted(await self._engine.glance(read_failures))[:limit]
+        rows = sorted(await self._engine.read_by_key(read_failures))[:limit]
         return [MemberFailure(task, task_rows.STATUSES[status], message) for task, status, message in rows]
 
     async def close_group(self, group: GroupId) -> bool:

@@ -39,7 +39,7 @@ PRODUCTS = RowCodec(
     formats={"product.attributes": row_codec.JSON},
     omitted=("product.is_gone",),
 )
-_SEEN = PRODUCTS.only("key", "url", "attributes", "seen_at", "execution")
+_SEEN = PRODUCTS.column_writer("key", "url", "attributes", "seen_at", "execution")
 _CHANGES = RowCodec(schema.product_change, ProductChange, formats={"fields": row_codec.JSON})
 HOLD_WRITER = (
     "SELECT t.project FROM live l JOIN task t ON t.id = l.id "
@@ -100,7 +100,7 @@ class ProductTables:
             query = query.where(product.changed_at >= where.changed_since)
         if where.is_gone is not None:
             query = query.where(product.gone_at.is_not(None) if where.is_gone else product.gone_at.is_(None))
-        page = await self._engine.page(query, limit)
+        page = await self._engine.read_page(query, limit)
         return RecordPage(PRODUCTS.from_rows(page.rows), has_more=page.has_more)
 
     async def find_product(self, key: ProductKey) -> ProductRecord | None:
@@ -108,7 +108,7 @@ class ProductTables:
         return records[0] if records else None
 
     async def product_changes(self, key: ProductKey) -> list[ProductChange]:
-        rows = await self._engine.browse(lambda tx: tx.fetch(CHANGES, key))
+        rows = await self._engine.browse_rows(lambda tx: tx.fetch(CHANGES, key))
         return _CHANGES.from_rows(rows)
 
     async def unseen_products(
@@ -123,7 +123,7 @@ class ProductTables:
         kinds = _kind_conditions(since)
         counted = [func.coalesce(func.sum(case((kinds[name], 1), else_=0)), 0) for name in SyncCounts._fields]
         query = select(*counted).where(product.project == project, product.shop == shop)
-        ((*counts,),) = await self._engine.query(query)
+        ((*counts,),) = await self._engine.run_query(query)
         return SyncCounts(*map(int, counts))
 
     async def synced_products(
@@ -133,7 +133,7 @@ class ProductTables:
         return await self._query_products(query)
 
     async def _query_products(self, query: Select[Any]) -> list[ProductRecord]:
-        return PRODUCTS.from_rows(await self._engine.query(query))
+        return PRODUCTS.from_rows(await self._engine.run_query(query))
 
 
 def _shop_query(project: str, shop: str, after: ProductKey) -> Select[Any]:

@@ -24,7 +24,7 @@ from crawlfleet.store.engine.transaction import Engine, Row, Tx
 from crawlfleet.store.projects.project_quotas import over_limit
 from crawlfleet.store.projects.projects import lock_projects
 from crawlfleet.store.tasks.lanes import LaneBook
-from crawlfleet.store.tasks.task_insert import add_tasks, kept_answer
+from crawlfleet.store.tasks.task_insert import add_tasks, stored_answer
 from crawlfleet.store.tasks.transaction_log import write_events
 from crawlfleet.store.tasks.transitions import Transition
 
@@ -33,7 +33,7 @@ KNOWN_TICKS = "SELECT schedule, at FROM tick WHERE schedule AMONG($1) AND at AMO
 STILL_LIVE = "SELECT id FROM live WHERE id AMONG($1)"
 NEWEST_TICK = "SELECT MAX(at) FROM tick WHERE schedule = $1"
 SET_RECENT = "UPDATE schedule SET recent = $2, revision = revision + 1 WHERE id = $1"
-_STATES = SCHEDULES.only(
+_STATES = SCHEDULES.column_writer(
     "id", "fired_until", "next_at", "due_at", "held_at", "held_for", "recent", "last_error", "revision"
 )
 MAX_RECENT = 100
@@ -182,7 +182,7 @@ class _FiringTransaction:
 
 async def _run_by_hand(tx: Tx, lanes: LaneBook, run: HandRun, now: Instant) -> RunAnswer:
     schedule = await lock_schedule(tx, run.schedule)
-    if run.claim is not None and (stored := await kept_answer(tx, run.claim, 1, now)) is not None:
+    if run.claim is not None and (stored := await stored_answer(tx, run.claim, 1, now)) is not None:
         return RunAnswer(stored.items[0], is_replay=stored.is_replay)
     await lock_projects(tx, run.limited)
     live = await _select_live(tx, schedule.recent)
@@ -201,7 +201,7 @@ async def _run_by_hand(tx: Tx, lanes: LaneBook, run: HandRun, now: Instant) -> R
         tick = Tick(schedule.id, tick_at, TickStatus.BY_HAND, item.id, now)
         await tx.insert(schema.tick, TICK_ROWS.columns, [TICK_ROWS.to_row(tick)])
         recent = _select_recent([*schedule.recent, item.id], {*live, item.id})
-        await tx.execute(SET_RECENT, schedule.id, row_codec.encode(recent))
+        await tx.execute(SET_RECENT, schedule.id, row_codec.encode_json(recent))
         shared = {"schedule": schedule.id, "task": item.id, "is_by_hand": True}
         await write_events(tx, [EventBatch(Kind.SCHEDULE_FIRED, shared=shared)], now)
     return RunAnswer(item, added.answers[0].is_replay, added.ready, cancelled)
@@ -223,8 +223,8 @@ async def _cancel_tasks(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: I
     if not tasks:
         return Applied()
     transition = Transition(tx, lanes, now)
-    await transition.change(tasks, task_state_machine.cancel_task(_CANCELLED))
-    return await transition.write()
+    await transition.change_tasks(tasks, task_state_machine.cancel_task(_CANCELLED))
+    return await transition.write_all()
 
 
 def _select_recent(recent: Sequence[TaskId], live: set[TaskId]) -> list[TaskId]:

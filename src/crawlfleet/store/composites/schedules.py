@@ -21,11 +21,13 @@ from crawlfleet.store import row_codec, schema
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.row_codec import Format, RowCodec
-from crawlfleet.store.tasks.idempotency import claimed, keep_answer
+from crawlfleet.store.tasks.idempotency import claim_key, store_answer
 from crawlfleet.store.tasks.transaction_log import write_events
 
 SCHEDULES = RowCodec(
-    schema.schedule, Schedule, formats={"recent": Format(row_codec.encode, lambda body: tuple(row_codec.decode(body)))}
+    schema.schedule,
+    Schedule,
+    formats={"recent": Format(row_codec.encode_json, lambda body: tuple(row_codec.decode_json(body)))},
 )
 TICK_ROWS = RowCodec(schema.tick, Tick)
 _REPORTED_COLUMNS = frozenset(SCHEDULES.columns) - {
@@ -69,14 +71,14 @@ class ScheduleTables:
 
     async def add_schedule(self, make: Callable[[], Schedule], claim: Claim | None, now: Instant) -> ScheduleAnswer:
         async def insert_schedule(tx: Tx) -> ScheduleAnswer:
-            if claim is not None and (stored_id := await claimed(tx, claim, now)) is not None:
+            if claim is not None and (stored_id := await claim_key(tx, claim, now)) is not None:
                 return ScheduleAnswer(await lock_schedule(tx, int(stored_id)), is_replay=True)
             schedule = make()
             if (await tx.fetch(COUNT_SCHEDULES))[0][0] >= limits.SCHEDULES:
                 raise OverLimit(f"there are {limits.SCHEDULES} schedules already")
             await tx.insert(schema.schedule, SCHEDULES.columns, [SCHEDULES.to_row(schedule)])
             if claim is not None:
-                await keep_answer(tx, claim, str(schedule.id).encode())
+                await store_answer(tx, claim, str(schedule.id).encode())
             await _write_event(tx, Kind.SCHEDULE_CREATED, schedule.id, now, task_type=schedule.task_type)
             return ScheduleAnswer(schedule)
 
@@ -109,7 +111,7 @@ class ScheduleTables:
         await self._engine.write(delete_schedule)
 
     async def find_schedule(self, schedule: ScheduleId) -> Schedule | None:
-        rows = await self._engine.glance(lambda tx: tx.fetch(SCHEDULE, schedule))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(SCHEDULE, schedule))
         return SCHEDULES.from_row(rows[0]) if rows else None
 
     async def list_schedules(
@@ -125,11 +127,11 @@ class ScheduleTables:
             query = query.where(table.is_paused == int(where.is_paused))
         if before is not None:
             query = query.where(table.id < before)
-        page = await self._engine.page(query.order_by(table.id.desc()).limit(limit + 1), limit)
+        page = await self._engine.read_page(query.order_by(table.id.desc()).limit(limit + 1), limit)
         return RecordPage(SCHEDULES.from_rows(page.rows), has_more=page.has_more)
 
     async def list_ticks(self, schedule: ScheduleId, limit: int) -> list[Tick]:
-        rows = await self._engine.glance(lambda tx: tx.fetch(TICKS, schedule, limit))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(TICKS, schedule, limit))
         return TICK_ROWS.from_rows(rows)
 
     async def due_schedules(self, now: Instant, limit: int) -> list[Schedule]:
@@ -142,7 +144,7 @@ class ScheduleTables:
         return SCHEDULES.from_rows(await self._engine.read(read_due))
 
     async def next_due(self) -> Instant | None:
-        due_at: Instant | None = (await self._engine.glance(lambda tx: tx.fetch(NEXT_DUE)))[0][0]
+        due_at: Instant | None = (await self._engine.read_by_key(lambda tx: tx.fetch(NEXT_DUE)))[0][0]
         return due_at
 
 

@@ -38,7 +38,7 @@ def migrate_sqlite(path: Path, *, later_versions: Path | None = None) -> None:
     engine = _create_sqlite_engine(path)
     try:
         with engine.begin() as connection:
-            _upgrade(connection, later_versions)
+            _upgrade_tables(connection, later_versions)
     except DBAPIError as exc:
         if any(words in str(exc.orig) for words in _HALF_MADE):
             raise ConfigError(
@@ -75,7 +75,7 @@ async def migrate_postgres(dsn: str) -> None:
     try:
         async with engine.begin() as connection:
             await connection.execute(text(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})"))
-            await connection.run_sync(_upgrade)
+            await connection.run_sync(_upgrade_tables)
     except DBAPIError as exc:
         if str(getattr(exc.orig, "sqlstate", "")).startswith(_MISTAKES):
             raise ConfigError(f"store: its tables cannot be made: {exc.orig}") from exc
@@ -96,12 +96,12 @@ def alembic_config(connection: Connection, later_versions: Path | None = None) -
     return config
 
 
-def _upgrade(connection: Connection, later_versions: Path | None = None) -> None:
+def _upgrade_tables(connection: Connection, later_versions: Path | None = None) -> None:
     config = alembic_config(connection, later_versions)
     scripts = ScriptDirectory.from_config(config)
-    known = {script.revision for script in scripts.walk_revisions()}
-    found = MigrationContext.configure(connection).get_current_heads()
-    if strange := [revision for revision in found if revision not in known]:
+    known_revisions = {script.revision for script in scripts.walk_revisions()}
+    current_revisions = MigrationContext.configure(connection).get_current_heads()
+    if strange := [revision for revision in current_revisions if revision not in known_revisions]:
         newest = scripts.get_current_head()
         raise ConfigError(
             f"store: its tables are of a newer version ({strange[0]}) than this program knows ({newest}): "

@@ -39,29 +39,29 @@ class RowPage:
         self._left = max_bytes
         self._sift = sift
 
-    def add(self, row: Row) -> bool:
+    def add_row(self, row: Row) -> bool:
         """Add a row if it fits; return whether a next one may fit. The first row always fits."""
-        kept = row if self._sift is None else self._sift(row)
-        if kept is None:
+        page_row = row if self._sift is None else self._sift(row)
+        if page_row is None:
             return True
-        self._left -= row_bytes(kept)
+        self._left -= row_bytes(page_row)
         if self.rows and (len(self.rows) == self._limit or self._left < 0):
             self.has_more = True
             return False
-        self.rows.append(kept)
+        self.rows.append(page_row)
         return True
 
 
 class QueryEngine(Engine, Protocol):
-    async def browse(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+    async def browse_rows(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         """Run a read for people. Raises ReadTooLong at its deadline."""
         ...
 
-    async def query(self, query: Select[Any]) -> Sequence[Row]:
+    async def run_query(self, query: Select[Any]) -> Sequence[Row]:
         """Read all rows of a query for people."""
         ...
 
-    async def page(
+    async def read_page(
         self, query: Select[Any], limit: int, *, max_bytes: int = PAGE_BYTES, sift: Sift | None = None
     ) -> RowPage:
         """Read the first rows of a query for people, as many as fit; at most one row is held beside these."""
@@ -76,7 +76,7 @@ def row_bytes(row: Row) -> int:
     return _ROW_BYTES + sum(len(value) for value in row if isinstance(value, bytes | str | memoryview))
 
 
-def compiled(query: Select[Any], dialect: Dialect) -> tuple[str, list[Any]]:
+def compile_query(query: Select[Any], dialect: Dialect) -> tuple[str, list[Any]]:
     """Compile a query into the text of the dialect and its arguments in order."""
     statement = query.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
     assert isinstance(statement, SQLCompiler)

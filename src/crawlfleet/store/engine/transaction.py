@@ -28,7 +28,7 @@ ASSIGN_COLUMNS = ("task", "lane", "execution", "node", "session")
 PENDING_COLUMNS = ("id", "lane", "timeout_s", "group_id")
 COMPLETE_COLUMNS = ("task", "execution", "node", "started_at", "result", "metrics")
 MOVED_COLUMNS = ("id", "execution", "node", "lane", "status", "group_id")
-"""Columns of the live rows that `Tx.complete` moved."""
+"""Columns of the live rows that `Tx.complete_tasks` moved."""
 
 
 class Tx(Protocol):
@@ -52,7 +52,7 @@ class Tx(Protocol):
         """Mark hashes, each given once, as seen by a crawl; return those that it had not seen before."""
         ...
 
-    async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
+    async def assign_tasks(self, rows: Sequence[Row], now: int) -> list[int]:
         """Assign tasks (hot path): pending -> assigned, of rows (task, lane, execution, node, session); return the
         tasks that moved."""
         ...
@@ -61,13 +61,13 @@ class Tx(Protocol):
         """Insert new live rows that wait for nothing (hot path), of rows (task, lane, timeout_s, group)."""
         ...
 
-    async def complete(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
+    async def complete_tasks(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
         """Complete tasks (hot path): live -> done, with their execution kept, of rows (task, execution, node,
         started_at, result, metrics) whose task is held by exactly this execution and node; return (task, execution,
         node, lane, status before, group) of those that moved."""
         ...
 
-    async def note(self, deltas: Sequence[Row], outbox: Row) -> None:
+    async def write_log(self, deltas: Sequence[Row], outbox: Row) -> None:
         """Write the transaction log (hot path): (project, status, n) of each counter that moved, and the outbox row
         (at, count, body)."""
         ...
@@ -83,7 +83,7 @@ class Engine(Protocol):
         """Run reads; each statement sees one snapshot."""
         ...
 
-    async def glance(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+    async def read_by_key(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         """Read few rows by key; on SQLite on the loop itself, since the way to a thread and back takes longer."""
         ...
 

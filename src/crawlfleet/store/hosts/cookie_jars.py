@@ -62,7 +62,7 @@ class CookieTables:
             query = query.where(jar.c.project == project)
         return [
             _summarize_jar(project_name, name, _records.decode(body), changed_at)
-            for project_name, name, body, changed_at in await self._engine.query(query.limit(limit))
+            for project_name, name, body, changed_at in await self._engine.run_query(query.limit(limit))
         ]
 
     async def remove_cookie_jar(self, project: str, name: str) -> bool:

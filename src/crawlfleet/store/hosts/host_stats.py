@@ -90,11 +90,11 @@ class HostFigureTables:
         return gone
 
     async def host_total(self, host: str) -> Counted | None:
-        rows = await self._engine.glance(lambda tx: tx.fetch(OF_HOST, host, TOTAL))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(OF_HOST, host, TOTAL))
         return Counted(rows[0][1], TOTAL, _decode_row(bytes(rows[0][2]))) if rows else None
 
     async def host_history(self, host: str, span_s: int, since: Instant, until: Instant, limit: int) -> list[Counted]:
-        rows = await self._engine.browse(lambda tx: tx.fetch(HISTORY, host, span_s, since, until, limit))
+        rows = await self._engine.browse_rows(lambda tx: tx.fetch(HISTORY, host, span_s, since, until, limit))
         return [Counted(starts_at, span, _decode_row(bytes(figures))) for starts_at, span, figures in reversed(rows)]
 
 

@@ -37,9 +37,9 @@ HOSTS = RowCodec(
     },
     formats={"limits.rate": _THOUSANDTHS, "limits.delay_s": _THOUSANDTHS},
 )
-_SET = HOSTS.only("name", "rate_milli", "concurrency", "delay_ms", "set_by", "set_at")
+_SET = HOSTS.column_writer("name", "rate_milli", "concurrency", "delay_ms", "set_by", "set_at")
 """Columns of the limits that a person sets for a host."""
-_LEARNED = HOSTS.only("name", *(name for name in HOSTS.columns if name not in _SET.columns))
+_LEARNED = HOSTS.column_writer("name", *(name for name in HOSTS.columns if name not in _SET.columns))
 
 
 class _ShareRow(NamedTuple):
@@ -63,7 +63,7 @@ class _ShareRow(NamedTuple):
 
 _SHARE_COLUMNS = _ShareRow._fields
 _NOTES = RowCodec(schema.host_news, HostNote)
-_NEW_NOTES = _NOTES.only(*(name for name in _NOTES.columns if name != "id"))
+_NEW_NOTES = _NOTES.column_writer(*(name for name in _NOTES.columns if name != "id"))
 _SELECT_SHARES = f"SELECT {', '.join(_SHARE_COLUMNS)} FROM host_share"
 SESSION_HOSTS = (
     "SELECT node, session, is_open, lease_ms, hosts, granted FROM lease "
@@ -122,7 +122,7 @@ class HostTables:
         return await self._engine.write(write_grants, term)
 
     async def load_grants(self, nodes: Sequence[NodeId]) -> dict[NodeId, Granted]:
-        rows = await self._engine.glance(lambda tx: tx.fetch(GRANTED, list(nodes)))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(GRANTED, list(nodes)))
         by_node: dict[NodeId, Granted] = {}
         shares: dict[NodeId, list[tuple[HostShare, Instant]]] = {}
         for node, session, version, until, *share in rows:
@@ -134,7 +134,7 @@ class HostTables:
 
     async def load_hosts(self, names: Sequence[str]) -> dict[str, Host]:
         sql = f"SELECT {HOSTS.select} FROM host WHERE name AMONG($1)"
-        rows = await self._engine.glance(lambda tx: tx.fetch(sql, list(names)))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(sql, list(names)))
         return {host.name: host for host in HOSTS.from_rows(rows)}
 
     async def list_hosts(self, where: HostFilter, now: Instant, limit: int, after: str | None = None) -> list[Host]:
@@ -148,7 +148,7 @@ class HostTables:
             query = query.where(host.backoff_until > now if where.is_backing_off else host.backoff_until <= now)
         if where.is_set is not None:
             query = query.where(host.set_at.is_not(None) if where.is_set else host.set_at.is_(None))
-        return HOSTS.from_rows(await self._engine.query(query))
+        return HOSTS.from_rows(await self._engine.run_query(query))
 
     async def host_shares(self, host: str) -> list[HostShare]:
         sql = f"{_SELECT_SHARES} WHERE host = $1 ORDER BY id"

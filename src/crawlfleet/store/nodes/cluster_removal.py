@@ -25,7 +25,7 @@ class ClusterRemovalTables:
             if not await tx.fetch(LOCK_CLUSTER, name):
                 raise NotFound(f"no cluster {name!r}")
             rows = await tx.fetch("SELECT description FROM node WHERE removed_at IS NULL")
-            count = sum(row_codec.description(row[0]).cluster == name for row in rows)
+            count = sum(row_codec.decode_description(row[0]).cluster == name for row in rows)
             if count:
                 raise Conflict(f"{count} nodes are in cluster {name}: remove them, or let them join another, first")
             await tx.execute("DELETE FROM cluster_config WHERE cluster = $1", name)
@@ -37,6 +37,6 @@ class ClusterRemovalTables:
 
     async def _refuse_named(self, tx: Tx, name: str) -> None:
         lanes = [row[0] for row in await tx.fetch("SELECT DISTINCT lane FROM live")]
-        await self._lanes.load(tx, lanes)
+        await self._lanes.load_lanes(tx, lanes)
         if any(self._lanes[lane].requirement.cluster == name for lane in lanes):
             raise Conflict(f"open tasks name cluster {name}: let them end, or cancel them, first")

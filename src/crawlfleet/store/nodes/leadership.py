@@ -15,7 +15,7 @@ class LeadershipTables:
     _engine: Engine
 
     async def read_leader(self) -> LeaderRow:
-        return LeaderRow._make((await self._engine.glance(lambda tx: tx.fetch(_SELECT)))[0])
+        return LeaderRow._make((await self._engine.read_by_key(lambda tx: tx.fetch(_SELECT)))[0])
 
     async def campaign(self, holder: str, seen: LeaderRow, now: Instant) -> int | None:
         async def raise_term(tx: Tx) -> int | None:

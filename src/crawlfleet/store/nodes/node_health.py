@@ -26,7 +26,7 @@ class NodeHealthTables:
             rows = await tx.fetch(HEALTHS, sorted(change.node for change in changes))
             have = {node: Health(health) for node, health in rows}
             changed = [change for change in changes if have.get(change.node) is change.had]
-            details = [(change.node, row_codec.encode(change.details)) for change in changed]
+            details = [(change.node, row_codec.encode_json(change.details)) for change in changed]
             await tx.update(schema.node, ("id", "health_details"), details)
             health_changes = [change for change in changed if change.health is not change.had]
             await tx.update(
@@ -58,7 +58,7 @@ class NodeHealthTables:
         return [
             HeartbeatSample(sampled_at, measured)
             for sampled_at, body in reversed(rows)
-            if (measured := row_codec.measurement(bytes(body))) is not None
+            if (measured := row_codec.decode_measurement(bytes(body))) is not None
         ]
 
 
@@ -67,7 +67,7 @@ async def clear_health(tx: Tx, node: NodeId, now: Instant, above: Health = Healt
     rows = await tx.fetch(HEALTHS, [node])
     if not rows or rows[0][1] <= above:
         return []
-    await tx.execute(CLEAR, node, int(Health.UNKNOWN), row_codec.encode({}), now)
+    await tx.execute(CLEAR, node, int(Health.UNKNOWN), row_codec.encode_json({}), now)
     return [_health_event(HealthChange(node, Health(rows[0][1]), Health.UNKNOWN, {}))]
 
 

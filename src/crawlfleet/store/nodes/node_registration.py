@@ -17,7 +17,7 @@ from crawlfleet.store.admin.cluster_config import lock_installation
 from crawlfleet.store.admin.tokens import spend_enrolment
 from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.row_codec import RowCodec
-from crawlfleet.store.tasks.idempotency import claimed, keep_answer
+from crawlfleet.store.tasks.idempotency import claim_key, store_answer
 from crawlfleet.store.tasks.transaction_log import write_events
 
 CLUSTERS = RowCodec(schema.cluster, Cluster)
@@ -41,12 +41,12 @@ async def lock_description(tx: Tx, node: NodeId) -> dict[str, Any]:
     rows = await tx.fetch(sql, node)
     if not rows:
         raise NotFound(f"no node {node_text(node)}")
-    return dict(row_codec.decode(rows[0][0]))
+    return dict(row_codec.decode_json(rows[0][0]))
 
 
 async def register_node(tx: Tx, node: NewNode, now: Instant) -> NodeId:
-    if node.claim is not None and await claimed(tx, node.claim, now) is None:
-        await keep_answer(tx, node.claim, _REGISTERED)
+    if node.claim is not None and await claim_key(tx, node.claim, now) is None:
+        await store_answer(tx, node.claim, _REGISTERED)
     if node.enrolment is not None and not await spend_enrolment(tx, node.enrolment, now, node.join_key):
         raise NotAllowed("this token is not valid")
     return await _insert_node(tx, node, now)
@@ -55,7 +55,7 @@ async def register_node(tx: Tx, node: NewNode, now: Instant) -> NodeId:
 async def _insert_node(tx: Tx, node: NewNode, now: Instant) -> NodeId:
     description = node.description
     await _ensure_cluster(tx, description, now)
-    body = row_codec.encode(description)
+    body = row_codec.encode_json(description)
     row = {
         "id": node.id,
         "join_key": node.join_key,
@@ -127,5 +127,5 @@ async def _write_description(tx: Tx, node: NodeId, description: NodeDescription)
         if holder and holder[0][0] != node:
             raise Conflict(f"device_id {description.device_id} is another node's")
     columns = ("id", "device_id", "description")
-    await tx.update(schema.node, columns, [(node, description.device_id, row_codec.encode(description))])
+    await tx.update(schema.node, columns, [(node, description.device_id, row_codec.encode_json(description))])
     await tx.execute("UPDATE lease SET lease_ms = $2 WHERE node = $1 AND is_open = 0", node, description.lease_ms)

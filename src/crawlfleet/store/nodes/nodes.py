@@ -31,7 +31,7 @@ from crawlfleet.store.nodes.node_registration import (
 )
 from crawlfleet.store.projects.project_rows import PROJECTS, project_from_row
 from crawlfleet.store.tasks.lanes import LaneBook
-from crawlfleet.store.tasks.ready_tasks import QUEUES, READY_LANE_ENDS, READY_LANE_HEADS, queue_of
+from crawlfleet.store.tasks.ready_tasks import QUEUES, READY_LANE_ENDS, READY_LANE_HEADS, queue_from_row
 from crawlfleet.store.tasks.transaction_log import write_events
 
 
@@ -60,7 +60,7 @@ class _NodeRow(NamedTuple):
 
 
 _SELECT_NODE = f"SELECT {joined_columns(_NodeRow._fields)} FROM node n JOIN lease l ON l.node = n.id"
-_CHANGED_CLUSTERS = CLUSTERS.only("name", "status", "description", "project", "changed_at")
+_CHANGED_CLUSTERS = CLUSTERS.column_writer("name", "status", "description", "project", "changed_at")
 _SELECT_CLUSTER = f"SELECT {CLUSTERS.select} FROM cluster"
 NODE_BY_SECRET = "SELECT id FROM node WHERE secret_hash = $1"
 
@@ -79,15 +79,15 @@ class NodeTables:
 
     async def secret_hash(self, node: NodeId) -> str | None:
         sql = "SELECT secret_hash FROM node WHERE id = $1 AND removed_at IS NULL"
-        rows = await self._engine.glance(lambda tx: tx.fetch(sql, node))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(sql, node))
         return rows[0][0] if rows else None
 
     async def node_by_secret(self, secret_hash: str) -> NodeId | None:
-        rows = await self._engine.glance(lambda tx: tx.fetch(NODE_BY_SECRET, secret_hash))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(NODE_BY_SECRET, secret_hash))
         return rows[0][0] if rows else None
 
     async def node_by_device(self, device_id: str) -> NodeId | None:
-        rows = await self._engine.glance(lambda tx: tx.fetch(NODE_BY_DEVICE, device_id))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(NODE_BY_DEVICE, device_id))
         return rows[0][0] if rows else None
 
     async def set_maintenance(self, node: NodeId, drain_by: Instant | None, is_held: bool, now: Instant) -> bool:
@@ -134,14 +134,16 @@ class NodeTables:
         if ids is None:
             rows = await self._engine.read(lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.removed_at IS NULL"))
         else:
-            rows = await self._engine.glance(lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.id AMONG($1)", list(ids)))
+            rows = await self._engine.read_by_key(
+                lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.id AMONG($1)", list(ids))
+            )
         return [_node_from_row(row) for row in rows]
 
     async def placement_view(self) -> PlacementView:
         async def read_view(tx: Tx) -> PlacementView:
             nodes = [_node_from_row(row) for row in await tx.fetch(f"{_SELECT_NODE} WHERE n.removed_at IS NULL")]
             clusters = [_cluster_from_row(row) for row in await tx.fetch(_SELECT_CLUSTER)]
-            queues = [queue_of(row) for row in await tx.fetch(QUEUES)]
+            queues = [queue_from_row(row) for row in await tx.fetch(QUEUES)]
             projects = [project_from_row(row) for row in await tx.fetch(PROJECTS)]
             heads = {row[0]: row[1] for row in await tx.fetch(READY_LANE_HEADS)}
             lifo = [queue.name for queue in queues if queue.is_lifo]
@@ -180,16 +182,16 @@ def _node_from_row(row: Row) -> Node:
         status = NodeStatus.MAINTENANCE
     return Node(
         id=stored.id,
-        description=row_codec.description(stored.description),
+        description=row_codec.decode_description(stored.description),
         status=status,
         health=Health(stored.health),
-        health_details=row_codec.details(stored.health_details),
+        health_details=row_codec.decode_details(stored.health_details),
         health_at=stored.health_at,
         session=stored.session,
         is_session_open=bool(stored.is_open),
         renewals=stored.renewals,
         renewed_at=stored.renewed_at,
-        measurement=row_codec.measurement(stored.measurement),
+        measurement=row_codec.decode_measurement(stored.measurement),
         slots_wanted=stored.slots_wanted,
         drain_by=stored.drain_by,
         created_at=stored.created_at,

@@ -94,9 +94,9 @@ class SessionTables:
             if after is not None and session != after:
                 return session, None
             transition = Transition(tx, self._lanes, now)
-            await transition.change_held(node, decide)
+            await transition.change_held_tasks(node, decide)
             opened_description = description | {"slots": slots, "task_types": list(task_types)}
-            await tx.update(schema.node, ("id", "description"), [(node, row_codec.encode(opened_description))])
+            await tx.update(schema.node, ("id", "description"), [(node, row_codec.encode_json(opened_description))])
             # Only here does a lease change its length: the node relies on the length it received at its last opening.
             opened = {
                 "node": node,
@@ -112,8 +112,8 @@ class SessionTables:
             }
             await tx.update(schema.lease, tuple(opened), [tuple(opened.values())])
             for batch in await clear_health(tx, node, now, above=Health.HEALTHY):
-                transition.journal.tell(batch)
-            return session + 1, await transition.write()
+                transition.tx_log.add_events(batch)
+            return session + 1, await transition.write_all()
 
         return await self._engine.write(write_session)
 
@@ -139,17 +139,17 @@ class SessionTables:
             if not rows or rows[0][:2] != (session, 1) or (renewals is not None and rows[0][2] != renewals):
                 return None
             transition = Transition(tx, self._lanes, now)
-            await transition.change_held(node, decide)
+            await transition.change_held_tasks(node, decide)
             await tx.execute("UPDATE lease SET is_open = 0 WHERE node = $1", node)
             # A node held by a person stays held, through restarts and lost leases, until a person releases it.
             sql = f"UPDATE node SET status = $2 WHERE id = $1 AND removed_at IS NULL AND status <> {_HELD}"
             await tx.execute(sql, node, int(status))
             kind = Kind.NODE_TIMEOUT if status is NodeStatus.UNRESPONSIVE else Kind.NODE_OFFLINE
             tasks = list(transition.applied.after)
-            transition.journal.tell(EventBatch(kind, shared={"node": node, "session": session, "tasks": tasks}))
+            transition.tx_log.add_events(EventBatch(kind, shared={"node": node, "session": session, "tasks": tasks}))
             for batch in (*await clear_health(tx, node, now), unavailable_event(node, status.word)):
-                transition.journal.tell(batch)
-            return await transition.write()
+                transition.tx_log.add_events(batch)
+            return await transition.write_all()
 
         return await self._engine.write(close_session, term)
 
@@ -226,6 +226,6 @@ async def _write_renewals(tx: Tx, renewals: Sequence[Renewal], now: Instant) -> 
     held: dict[NodeId, list[LiveTask]] = {node: [] for node in renewed}
     if renewed:
         for row in await tx.fetch(HELD_BY, list(renewed)):
-            task = task_rows.live_task(row)
+            task = task_rows.live_task_from_row(row)
             held[task.node].append(task)
     return [answer._replace(held=held[answer.node]) if answer.is_newest else answer for answer in answers]

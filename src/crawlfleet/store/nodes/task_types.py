@@ -18,7 +18,10 @@ from crawlfleet.store.row_codec import Format, RowCodec
 # Encoded with sorted keys, so that the same schema is the same bytes whichever sender it comes from.
 _encode = msgspec.json.Encoder(order="sorted").encode
 _TYPES = RowCodec(
-    tables.task_type, TypeRecord, columns={"schema": "body"}, formats={"schema": Format(_encode, row_codec.details)}
+    tables.task_type,
+    TypeRecord,
+    columns={"schema": "body"},
+    formats={"schema": Format(_encode, row_codec.decode_details)},
 )
 _HAS_OWNER = "EXISTS (SELECT 1 FROM node n WHERE n.id = task_type.owner AND n.removed_at IS NULL)"
 _OWNER_IS_THERE = (

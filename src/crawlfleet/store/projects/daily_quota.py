@@ -73,7 +73,7 @@ class DailyTables:
         return await self._engine.write(grant_all) if wants else []
 
     async def day_uses(self, projects: Sequence[str], day: Day) -> dict[str, Amounts]:
-        return await self._engine.glance(lambda tx: load_day_uses(tx, projects, day)) if projects else {}
+        return await self._engine.read_by_key(lambda tx: load_day_uses(tx, projects, day)) if projects else {}
 
     async def parked_with_room(self, now: Instant, limit: int) -> list[TaskId]:
         async def find_parked(tx: Tx) -> list[TaskId]:
@@ -136,7 +136,7 @@ class _SliceGranting:
     async def grant_slices(self, requests: Sequence[SliceRequest]) -> list[Slice | None]:
         tx, tasks = self._tx, sorted({request.task for request in requests})
         lanes: dict[TaskId, LaneId] = dict(await tx.fetch(LANES_OF, tasks))
-        await self._lanes.load(tx, set(lanes.values()))
+        await self._lanes.load_lanes(tx, set(lanes.values()))
         names = sorted({self._lanes[lane].project for lane in lanes.values()})
         if not names:
             return [None] * len(requests)

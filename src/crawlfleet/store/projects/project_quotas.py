@@ -66,7 +66,7 @@ async def waiting_by_project(tx: Tx, names: Sequence[str] | None = None) -> dict
 
 async def held_by_project(tx: Tx, lanes: LaneBook, names: Sequence[str] | None = None) -> dict[str, Use]:
     rows = await (tx.fetch(HELD_LANES) if names is None else tx.fetch(HELD_LANES_AMONG, list(names)))
-    await lanes.load(tx, (row[0] for row in rows))
+    await lanes.load_lanes(tx, (row[0] for row in rows))
     uses: dict[str, Use] = {}
     for lane, count in rows:
         uses.setdefault(lanes[lane].project, Use()).add_tasks(lanes[lane].requirement, int(count))

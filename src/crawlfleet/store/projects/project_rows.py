@@ -10,11 +10,11 @@ from crawlfleet.store.row_codec import Format, RowCodec
 
 
 def _encode_quotas(quotas: Quotas) -> bytes:
-    return row_codec.encode({name: limit for name, limit in asdict(quotas).items() if limit is not None})
+    return row_codec.encode_json({name: limit for name, limit in asdict(quotas).items() if limit is not None})
 
 
 def _decode_quotas(body: bytes) -> Quotas:
-    return Quotas(**row_codec.decode(body))
+    return Quotas(**row_codec.decode_json(body))
 
 
 PROJECT_ROWS = RowCodec(schema.project, Project, formats={"quotas": Format(_encode_quotas, _decode_quotas)})

@@ -23,7 +23,7 @@ from crawlfleet.store.engine.transaction import Engine, Row, Tx
 from crawlfleet.store.projects.project_quotas import held_by_project, waiting_by_project
 from crawlfleet.store.projects.project_rows import LOCK_PROJECTS, PROJECT, PROJECT_ROWS, PROJECTS, project_from_row
 from crawlfleet.store.tasks.lanes import LaneBook
-from crawlfleet.store.tasks.task_assign import assign
+from crawlfleet.store.tasks.task_assign import assign_batch
 from crawlfleet.store.tasks.transaction_log import write_events
 from crawlfleet.store.tasks.transitions import LIVE_LIST
 
@@ -37,10 +37,10 @@ class ProjectTables:
     _lanes: LaneBook
 
     async def list_projects(self) -> list[Project]:
-        return [project_from_row(row) for row in await self._engine.glance(lambda tx: tx.fetch(PROJECTS))]
+        return [project_from_row(row) for row in await self._engine.read_by_key(lambda tx: tx.fetch(PROJECTS))]
 
     async def load_project(self, name: str) -> Project:
-        rows = await self._engine.glance(lambda tx: tx.fetch(PROJECT, name))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(PROJECT, name))
         return project_from_row(rows[0]) if rows else Project(name)
 
     async def change_project(
@@ -84,7 +84,7 @@ class ProjectTables:
 
     async def held_in(self, projects: Sequence[str]) -> list[LiveTask]:
         rows = await self._engine.read(lambda tx: tx.fetch(HELD_IN, list(projects)))
-        return [task_rows.live_task(row) for row in rows]
+        return [task_rows.live_task_from_row(row) for row in rows]
 
     async def assign_by_hand(
         self, item: Assignment, project: str, refuses: Callable[[Project, Use], Refusal | None], now: Instant
@@ -97,7 +97,7 @@ class ProjectTables:
                     return Applied(refused={item.task: refusal})
                 # Execution ids never repeat: this one was never a fence of the project before.
                 await tx.execute("UPDATE project SET fence = $2 WHERE name = $1", project, item.execution)
-            return await assign(tx, self._lanes, [item], now)
+            return await assign_batch(tx, self._lanes, [item], now)
 
         return await self._engine.write(assign_task)
 

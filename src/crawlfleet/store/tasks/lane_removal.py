@@ -48,13 +48,13 @@ class LaneRemovalTables:
         start = term << _SWEEP_BITS
         mark = start + sweep
 
-        async def work(tx: Tx) -> int:
+        async def remove_marked_lanes(tx: Tx) -> int:
             rows = await tx.fetch(LOCK_LANES, list(lanes))
-            unused = [lane for lane, found in rows if start < found < mark]
+            unused = [lane for lane, lane_mark in rows if start < lane_mark < mark]
             if unused:
                 await tx.execute(REMOVE_LANES, unused)
-            if others := [lane for lane, found in rows if not start < found < mark]:
+            if others := [lane for lane, lane_mark in rows if not start < lane_mark < mark]:
                 await tx.execute(MARK_LANES, others, mark)
             return len(unused)
 
-        return await self._engine.write(work, term)
+        return await self._engine.write(remove_marked_lanes, term)

@@ -21,8 +21,8 @@ from crawlfleet.store.engine.transaction import COMPLETE_COLUMNS, Engine, Row, T
 from crawlfleet.store.projects.daily_quota import return_unused
 from crawlfleet.store.projects.projects import behind_fences
 from crawlfleet.store.tasks.lanes import LaneBook
-from crawlfleet.store.tasks.task_assign import assign
-from crawlfleet.store.tasks.transaction_log import Journal
+from crawlfleet.store.tasks.task_assign import assign_batch
+from crawlfleet.store.tasks.transaction_log import TransactionLog
 from crawlfleet.store.tasks.transitions import LIVE_LIST, UNKNOWN_TASK, Transition
 
 LIVE_AMONG = f"SELECT {LIVE_LIST} FROM live l WHERE l.id AMONG($1)"
@@ -40,7 +40,7 @@ KEEP_EXECUTIONS = (
 DELETE_DEAD_LETTERS = "DELETE FROM dead_letter WHERE task AMONG($1)"
 IN_FLOWS = "SELECT task FROM flow_step WHERE task AMONG($1)"
 _PART_OF_FLOW = Refusal(Code.PART_OF_FLOW, "is part of a flow: resume the flow, and it runs again in its place")
-_TOLD = itemgetter(*map(Outcome._fields.index, COMPLETE_COLUMNS))
+_COMPLETE_VALUES = itemgetter(*map(Outcome._fields.index, COMPLETE_COLUMNS))
 _PRODUCTS = itemgetter(Outcome._fields.index("products"))
 _ASSIGNED, _PENDING, _COMPLETED = TaskStatus.ASSIGNED, TaskStatus.PENDING, TaskStatus.COMPLETED
 _WAITING = TaskStatus.WAITING
@@ -53,86 +53,86 @@ class TaskTables:
     async def change_tasks(
         self, tasks: Sequence[TaskId], decide: DecideTransition, now: Instant, term: int | None = None
     ) -> Applied:
-        async def work(tx: Tx) -> Applied:
+        async def make_transitions(tx: Tx) -> Applied:
             transition = Transition(tx, self._lanes, now)
-            await transition.change(tasks, decide)
-            return await transition.write()
+            await transition.change_tasks(tasks, decide)
+            return await transition.write_all()
 
-        return await self._engine.write(work, term) if tasks else Applied()
+        return await self._engine.write(make_transitions, term) if tasks else Applied()
 
     async def assign_tasks(
         self, batch: Sequence[Assignment], term: int | None, now: Instant, fences: Mapping[str, int] | None = None
     ) -> Applied:
-        async def work(tx: Tx) -> Applied:
-            return await assign(tx, self._lanes, batch, now, await behind_fences(tx, fences) if fences else ())
+        async def assign_unfenced(tx: Tx) -> Applied:
+            return await assign_batch(tx, self._lanes, batch, now, await behind_fences(tx, fences) if fences else ())
 
-        return await self._engine.write(work, term) if batch else Applied()
+        return await self._engine.write(assign_unfenced, term) if batch else Applied()
 
     async def complete_executions(self, outcomes: Sequence[Outcome], now: Instant) -> Applied:
-        async def work(tx: Tx) -> Applied:
-            return await _complete(tx, self._lanes, outcomes, now)
+        async def complete_outcomes(tx: Tx) -> Applied:
+            return await _complete_outcomes(tx, self._lanes, outcomes, now)
 
-        return await self._engine.write(work) if outcomes else Applied()
+        return await self._engine.write(complete_outcomes) if outcomes else Applied()
 
     async def reopen_tasks(self, tasks: Sequence[TaskId], now: Instant) -> Applied:
-        async def work(tx: Tx) -> Applied:
-            return await _reopen(tx, self._lanes, tasks, now)
+        async def reopen_finals(tx: Tx) -> Applied:
+            return await _reopen_finals(tx, self._lanes, tasks, now)
 
-        return await self._engine.write(work) if tasks else Applied()
+        return await self._engine.write(reopen_finals) if tasks else Applied()
 
     async def drop_tasks(self, tasks: Sequence[TaskId], now: Instant) -> Applied:
-        async def work(tx: Tx) -> Applied:
-            return await _drop(tx, self._lanes, tasks, now)
+        async def drop_finals(tx: Tx) -> Applied:
+            return await _drop_finals(tx, self._lanes, tasks, now)
 
-        return await self._engine.write(work) if tasks else Applied()
+        return await self._engine.write(drop_finals) if tasks else Applied()
 
     async def live_tasks(self, tasks: Sequence[TaskId]) -> dict[TaskId, LiveTask]:
-        rows = await self._engine.glance(lambda tx: tx.fetch(LIVE_AMONG, list(tasks)))
-        return {row[0]: task_rows.live_task(row) for row in rows}
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(LIVE_AMONG, list(tasks)))
+        return {row[0]: task_rows.live_task_from_row(row) for row in rows}
 
     async def held_tasks(self, nodes: Sequence[NodeId]) -> dict[NodeId, list[LiveTask]]:
         held: dict[NodeId, list[LiveTask]] = {node: [] for node in nodes}
-        for row in await self._engine.glance(lambda tx: tx.fetch(HELD_BY, list(nodes))):
-            task = task_rows.live_task(row)
+        for row in await self._engine.read_by_key(lambda tx: tx.fetch(HELD_BY, list(nodes))):
+            task = task_rows.live_task_from_row(row)
             held[task.node].append(task)
         return held
 
     async def load_deliveries(self, tasks: Sequence[TaskId]) -> dict[TaskId, Delivery]:
-        rows = await self._engine.glance(lambda tx: tx.fetch(DELIVERIES, list(tasks)))
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(DELIVERIES, list(tasks)))
         return {row[0]: Delivery(row[0], row[1], bytes(row[2]), bool(row[3])) for row in rows}
 
 
-async def _complete(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: Instant) -> Applied:
-    rows: list[Row] = list(map(_TOLD, outcomes))
+async def _complete_outcomes(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: Instant) -> Applied:
+    rows: list[Row] = list(map(_COMPLETE_VALUES, outcomes))
     if len(set(map(itemgetter(1), rows))) != len(rows):
         rows = list({row[:3]: row for row in reversed(rows)}.values())
-    moved = await tx.complete(rows, now)
+    moved = await tx.complete_tasks(rows, now)
     transition = Transition(tx, lanes, now)
-    applied, journal = transition.applied, transition.journal
+    applied, tx_log = transition.applied, transition.tx_log
     if moved:
         tasks, executions, nodes, in_lanes, had, groups = zip(*moved, strict=True)
-        await lanes.load(tx, set(in_lanes))
+        await lanes.load_lanes(tx, set(in_lanes))
         for (lane, have), count in Counter(zip(in_lanes, had, strict=True)).items():
-            journal.moved(lanes[lane].project, task_rows.STATUSES[have], _COMPLETED, count)
+            tx_log.count_transition(lanes[lane].project, task_rows.STATUSES[have], _COMPLETED, count)
         if any(groups):
             for group, count in Counter(group for group in groups if group is not None).items():
-                journal.member_moved(group, _ASSIGNED, _COMPLETED, count)
+                tx_log.count_member(group, _ASSIGNED, _COMPLETED, count)
         each = {"task": tasks, "execution": executions, "node": nodes}
-        journal.tell(EventBatch(Kind.TASK_COMPLETED, each))
+        tx_log.add_events(EventBatch(Kind.TASK_COMPLETED, each))
         applied.after = dict.fromkeys(tasks, _COMPLETED)
         applied.freed = list(zip(nodes, executions, strict=True))
         if used := {outcome.execution: outcome.used for outcome in outcomes if outcome.used is not None}:
             await return_unused(tx, {execution: used[execution] for execution in executions if execution in used})
         if any(map(_PRODUCTS, outcomes)):
             projects = {run: lanes[lane].project for run, lane in zip(executions, in_lanes, strict=True)}
-            await put_products(tx, _seen(outcomes, projects), now)
+            await put_products(tx, _seen_products(outcomes, projects), now)
         await transition.release_children(applied.after)
     if len(moved) != len(outcomes):
         await _explain_stale(tx, outcomes, {row[0] for row in moved}, applied)
-    return await transition.write()
+    return await transition.write_all()
 
 
-def _seen(outcomes: Sequence[Outcome], projects: Mapping[ExecutionId, str]) -> list[ProductSighting]:
+def _seen_products(outcomes: Sequence[Outcome], projects: Mapping[ExecutionId, str]) -> list[ProductSighting]:
     """Return the products seen by the outcomes that were accepted."""
     return [
         ProductSighting(projects[outcome.execution], outcome.execution, product)
@@ -142,9 +142,9 @@ def _seen(outcomes: Sequence[Outcome], projects: Mapping[ExecutionId, str]) -> l
     ]
 
 
-async def _explain_stale(tx: Tx, outcomes: Sequence[Outcome], taken: set[TaskId], applied: Applied) -> None:
-    missing = {outcome.task: outcome for outcome in outcomes if outcome.task not in taken}
-    held = {row[0]: task_rows.live_task(row) for row in await tx.fetch(LIVE_AMONG, list(missing))}
+async def _explain_stale(tx: Tx, outcomes: Sequence[Outcome], accepted: set[TaskId], applied: Applied) -> None:
+    missing = {outcome.task: outcome for outcome in outcomes if outcome.task not in accepted}
+    held = {row[0]: task_rows.live_task_from_row(row) for row in await tx.fetch(LIVE_AMONG, list(missing))}
     final = {row[0] for row in await tx.fetch("SELECT id FROM done WHERE id AMONG($1)", list(missing))}
     for task, outcome in missing.items():
         if task in held and held[task].execution == outcome.execution and held[task].node != outcome.node:
@@ -155,16 +155,16 @@ async def _explain_stale(tx: Tx, outcomes: Sequence[Outcome], taken: set[TaskId]
             applied.refused[task] = UNKNOWN_TASK
 
 
-async def _reopen(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant) -> Applied:
-    applied, journal = Applied(), Journal()
+async def _reopen_finals(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant) -> Applied:
+    applied, tx_log = Applied(), TransactionLog()
     finals = task_rows.DONE.from_rows(await tx.fetch(LOCK_FINAL, list(dict.fromkeys(tasks))))
     if members := [final.id for final in finals if final.group is not None]:
         in_flows = {row[0] for row in await tx.fetch(IN_FLOWS, members)}
         applied.refused.update((task, _PART_OF_FLOW) for task in in_flows)
         finals = [final for final in finals if final.id not in in_flows]
-    await next_round(tx, lanes, finals, {}, applied, journal)
+    await next_round(tx, lanes, finals, {}, applied, tx_log)
     await _refuse_others(tx, tasks, applied)
-    await journal.write(tx, now)
+    await tx_log.write_log(tx, now)
     return applied
 
 
@@ -174,13 +174,13 @@ async def next_round(
     finals: Sequence[FinalTask],
     waits: Mapping[TaskId, int],
     applied: Applied,
-    journal: Journal,
+    tx_log: TransactionLog,
 ) -> None:
     """Begin the next round of final tasks, with fresh retries; `waits` gives the number of tasks that a task waits
     for."""
     if not finals:
         return
-    await lanes.load(tx, (final.lane for final in finals))
+    await lanes.load_lanes(tx, (final.lane for final in finals))
     opened: list[LiveTask] = []
     for final in finals:
         status = _WAITING if final.id in waits else _PENDING
@@ -195,9 +195,9 @@ async def next_round(
                 group=final.group,
             )
         )
-        journal.moved(lanes[final.lane].project, final.status, status)
+        tx_log.count_transition(lanes[final.lane].project, final.status, status)
         if final.group is not None:
-            journal.member_moved(final.group, final.status, status)
+            tx_log.count_member(final.group, final.status, status)
         applied.after[final.id] = status
         if status is _PENDING:
             applied.ready.setdefault(final.lane, []).append(final.id)
@@ -207,28 +207,28 @@ async def next_round(
     await tx.execute(DELETE_DEAD_LETTERS, ids)
     await tx.insert(schema.live, task_rows.LIVE_COLUMNS, task_rows.LIVE.to_rows(opened))
     await reopen_groups(tx, (final.group for final in finals if final.group is not None))
-    journal.tell(EventBatch(Kind.TASK_REOPENED, {"task": ids, "round": [task.round for task in opened]}))
+    tx_log.add_events(EventBatch(Kind.TASK_REOPENED, {"task": ids, "round": [task.round for task in opened]}))
 
 
-async def _drop(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant) -> Applied:
-    applied, journal = Applied(), Journal()
+async def _drop_finals(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: Instant) -> Applied:
+    applied, tx_log = Applied(), TransactionLog()
     finals = task_rows.DONE.from_rows(await tx.fetch(LOCK_FINAL, list(dict.fromkeys(tasks))))
-    await lanes.load(tx, (final.lane for final in finals))
+    await lanes.load_lanes(tx, (final.lane for final in finals))
     for final in finals:
-        journal.moved(lanes[final.lane].project, final.status, None)
+        tx_log.count_transition(lanes[final.lane].project, final.status, None)
         if final.group is not None:
-            journal.member_moved(final.group, final.status, None)
+            tx_log.count_member(final.group, final.status, None)
         applied.after[final.id] = final.status
     await _refuse_others(tx, tasks, applied)
     if finals:
         ids = list(applied.after)
-        await forget(tx, ids)
-        journal.tell(EventBatch(Kind.TASK_DROPPED, {"task": ids}))
-    await journal.write(tx, now)
+        await forget_tasks(tx, ids)
+        tx_log.add_events(EventBatch(Kind.TASK_DROPPED, {"task": ids}))
+    await tx_log.write_log(tx, now)
     return applied
 
 
-async def forget(tx: Tx, finals: Sequence[TaskId]) -> None:
+async def forget_tasks(tx: Tx, finals: Sequence[TaskId]) -> None:
     """Delete every trace of final tasks; the chunks of their executions are listed, and removed after the commit."""
     ids = list(finals)
     await tx.insert_new(schema.chunk_removal, ("task",), [(task,) for task in ids])

@@ -47,7 +47,7 @@ class ParkingTables:
     _engine: Engine
 
     async def parked_tasks(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, ParkedTask]:
-        rows = await self._engine.glance(lambda tx: tx.fetch(PARKINGS, list(tasks))) if tasks else ()
+        rows = await self._engine.read_by_key(lambda tx: tx.fetch(PARKINGS, list(tasks))) if tasks else ()
         return {task: _PARKINGS.from_row(parking) for task, *parking in rows}
 
     async def parked_times(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, int]:
@@ -59,18 +59,18 @@ class ParkingTables:
         return [row[0] for row in rows]
 
     async def parked_in_vain(self, now: Instant, limit: int) -> list[TaskId]:
-        async def work(tx: Tx) -> list[TaskId]:
-            found: list[TaskId] = []
+        async def find_parked(tx: Tx) -> list[TaskId]:
+            parked: list[TaskId] = []
             for (host,) in await tx.fetch(HOSTS_OVER, now):
-                left = limit - len(found)
+                left = limit - len(parked)
                 rows = await tx.fetch(PARKED_LONGER, host, now + EARLY_MS, now - NEWS_MS, left) if left else ()
-                found += [row[0] for row in rows]
-            return found
+                parked += [row[0] for row in rows]
+            return parked
 
-        return await self._engine.read(work)
+        return await self._engine.read(find_parked)
 
 
-async def park(tx: Tx, parkings: Mapping[TaskId, ParkedTask], now: Instant) -> None:
+async def add_parkings(tx: Tx, parkings: Mapping[TaskId, ParkedTask], now: Instant) -> None:
     rows = [(*_PARKINGS.to_row(parking), task, now) for task, parking in parkings.items()]
     await tx.insert(schema.parking, _COLUMNS, rows)
 

@@ -46,49 +46,49 @@ class PreemptionTables:
     _lanes: LaneBook
 
     async def preempt_executions(self, chosen: Sequence[Preemption], term: int, now: Instant) -> Applied:
-        wanted = {one.task: one for one in chosen}
+        wanted = {preemption.task: preemption for preemption in chosen}
 
-        async def work(tx: Tx) -> Applied:
+        async def recall_chosen(tx: Tx) -> Applied:
             transition = Transition(tx, self._lanes, now)
-            await transition.change(list(wanted), _recall(wanted))
+            await transition.change_tasks(list(wanted), _decide_recall(wanted))
             done = transition.applied.after
-            rows = [(*_PREEMPTIONS.to_row(one), now) for task, one in wanted.items() if task in done]
+            rows = [(*_PREEMPTIONS.to_row(wanted[task]), now) for task in wanted if task in done]
             if rows:
                 await tx.insert(schema.preemption, (*_PREEMPTIONS.columns, "at"), rows)
-            return await transition.write()
+            return await transition.write_all()
 
-        return await self._engine.write(work, term) if wanted else Applied()
+        return await self._engine.write(recall_chosen, term) if wanted else Applied()
 
     async def stopping_executions(self, waiter: TaskId | None = None) -> list[Stopping]:
         if waiter is None:
             rows = await self._engine.read(lambda tx: tx.fetch(STOPPING))
         else:
-            rows = await self._engine.glance(lambda tx: tx.fetch(STOPPING_FOR, waiter))
+            rows = await self._engine.read_by_key(lambda tx: tx.fetch(STOPPING_FOR, waiter))
         return [Stopping._make(row) for row in sorted(rows)]
 
     async def task_preemptions(self, tasks: Sequence[TaskId]) -> Mapping[TaskId, Preempted]:
         rows = await self._engine.read(lambda tx: tx.fetch(PREEMPTED, list(tasks))) if tasks else ()
-        found: dict[TaskId, Preempted] = {}
+        preemptions: dict[TaskId, Preempted] = {}
         for task, waiter in rows:
-            before = found.get(task)
-            found[task] = Preempted(1 if before is None else before.times + 1, waiter)
-        return found
+            before = preemptions.get(task)
+            preemptions[task] = Preempted(1 if before is None else before.times + 1, waiter)
+        return preemptions
 
     async def preemptions_since(self, at: Instant) -> int:
         rows = await self._engine.read(lambda tx: tx.fetch(SINCE, at))
         return int(rows[0][0])
 
 
-def _recall(wanted: Mapping[TaskId, Preemption]) -> DecideTransition:
+def _decide_recall(wanted: Mapping[TaskId, Preemption]) -> DecideTransition:
     """Make the decision to recall. The tasks were chosen from an earlier read: the locked row must still be the one
     read then."""
 
-    def decide(row: LiveTask, policy: RetryPolicy) -> TaskTransition | Refusal:
-        one = wanted[row.id]
-        if row.execution != one.execution or row.recall is not Recall.NONE:
+    def recall_unchanged(row: LiveTask, policy: RetryPolicy) -> TaskTransition | Refusal:
+        preemption = wanted[row.id]
+        if row.execution != preemption.execution or row.recall is not Recall.NONE:
             return Refusal(Code.NOT_READY, "has changed meanwhile")
-        return task_state_machine.recall_execution(Recall.PREEMPT, f"makes room for {task_text(one.waiter)}")(
+        return task_state_machine.recall_execution(Recall.PREEMPT, f"makes room for {task_text(preemption.waiter)}")(
             row, policy
         )
 
-    return decide
+    return recall_unchanged

@@ -48,29 +48,29 @@ class ReadyTables:
     _engine: Engine
 
     async def ready_lanes(self) -> list[LaneId]:
-        return await self._ids(READY_LANES)
+        return await self._read_ids(READY_LANES)
 
     async def ready_heads(self, lane: LaneId, limit: int) -> list[TaskId]:
-        return await self._ids(READY_HEADS, lane, limit)
+        return await self._read_ids(READY_HEADS, lane, limit)
 
     async def due_tasks(self, now: Instant, limit: int) -> list[TaskId]:
-        return await self._ids(DUE, now, limit)
+        return await self._read_ids(DUE, now, limit)
 
     async def overdue_tasks(self, now: Instant, limit: int, after: HeldTask | None = None) -> list[HeldTask]:
         rows = await self._engine.read(lambda tx: tx.fetch(OVERDUE, now, limit, *(after or _FIRST_HELD)))
         return [HeldTask(node, task) for node, task in rows]
 
     async def ready_ends(self, lane: LaneId, limit: int) -> list[TaskId]:
-        return await self._ids(READY_ENDS, lane, limit)
+        return await self._read_ids(READY_ENDS, lane, limit)
 
     async def ready_parts(
         self, oldest: Sequence[LaneId], newest: Sequence[LaneId], limit: int
     ) -> dict[LaneId, list[TaskId]]:
-        async def work(tx: Tx) -> dict[LaneId, list[TaskId]]:
-            asked = [*((lane, READY_HEADS) for lane in oldest), *((lane, READY_ENDS) for lane in newest)]
-            return {lane: [row[0] for row in await tx.fetch(sql, lane, limit)] for lane, sql in asked}
+        async def read_parts(tx: Tx) -> dict[LaneId, list[TaskId]]:
+            statements = [*((lane, READY_HEADS) for lane in oldest), *((lane, READY_ENDS) for lane in newest)]
+            return {lane: [row[0] for row in await tx.fetch(sql, lane, limit)] for lane, sql in statements}
 
-        return await self._engine.read(work) if oldest or newest else {}
+        return await self._engine.read(read_parts) if oldest or newest else {}
 
     async def set_queue_paused(self, queue: str, is_paused: bool, now: Instant) -> bool:
         kind = Kind.QUEUE_PAUSED if is_paused else Kind.QUEUE_RESUMED
@@ -84,23 +84,23 @@ class ReadyTables:
         return {queue.name for queue in await self.list_queues() if queue.is_paused}
 
     async def list_queues(self) -> list[Queue]:
-        return [queue_of(row) for row in await self._engine.glance(lambda tx: tx.fetch(QUEUES))]
+        return [queue_from_row(row) for row in await self._engine.read_by_key(lambda tx: tx.fetch(QUEUES))]
 
-    async def _set_queue(self, queue: str, column: str, is_so: bool, event: EventBatch, now: Instant) -> bool:
-        async def work(tx: Tx) -> bool:
+    async def _set_queue(self, queue: str, column: str, is_set: bool, event: EventBatch, now: Instant) -> bool:
+        async def set_column(tx: Tx) -> bool:
             await tx.insert_new(schema.queue, ("name", "is_paused", "changed_at", "is_lifo"), [(queue, 0, now, 0)])
             sql = f"UPDATE queue SET {column} = $2, changed_at = $3 WHERE name = $1 AND {column} <> $2"
-            if await tx.execute(sql, queue, int(is_so), now) == 0:
+            if await tx.execute(sql, queue, int(is_set), now) == 0:
                 return False
             await write_events(tx, [event], now)
             return True
 
-        return await self._engine.write(work)
+        return await self._engine.write(set_column)
 
-    async def _ids(self, sql: str, *args: int) -> list[int]:
+    async def _read_ids(self, sql: str, *args: int) -> list[int]:
         return [row[0] for row in await self._engine.read(lambda tx: tx.fetch(sql, *args))]
 
 
-def queue_of(row: Row) -> Queue:
+def queue_from_row(row: Row) -> Queue:
     name, is_paused, is_lifo = row
     return Queue(name, bool(is_paused), bool(is_lifo))

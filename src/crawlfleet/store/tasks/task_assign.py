@@ -13,7 +13,7 @@ from crawlfleet.model.status import NodeStatus, TaskStatus
 from crawlfleet.ports.task_store import Applied, Assignment
 from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.tasks.lanes import LaneBook
-from crawlfleet.store.tasks.transaction_log import Journal
+from crawlfleet.store.tasks.transaction_log import TransactionLog
 
 OPEN_SESSIONS = (
     "SELECT l.node, l.session FROM lease l JOIN node n ON n.id = l.node "
@@ -27,14 +27,14 @@ _LOOK_AGAIN = Refusal(Code.OVER_QUOTA, "the quotas of its project, or what it us
 _ASSIGNED, _PENDING = TaskStatus.ASSIGNED, TaskStatus.PENDING
 
 
-async def assign(
+async def assign_batch(
     tx: Tx, lanes: LaneBook, batch: Sequence[Assignment], now: Instant, behind: Collection[str] = ()
 ) -> Applied:
     """Assign tasks to nodes; those of the projects in `behind` are refused, and have to wait for the leader's next
     read."""
     applied = Applied()
     if behind:
-        await lanes.load(tx, {item.lane for item in batch})
+        await lanes.load_lanes(tx, {item.lane for item in batch})
         late = [item for item in batch if lanes[item.lane].project in behind]
         applied.refused.update((item.task, _LOOK_AGAIN) for item in late)
         batch = [item for item in batch if item.task not in applied.refused]
@@ -44,27 +44,27 @@ async def assign(
     is_open = {(row[0], row[1]) for row in await tx.fetch(OPEN_SESSIONS, sorted(set(nodes)))}
     rows: Sequence[Row] = batch
     if len(set(tasks)) != len(batch) or not is_open.issuperset(zip(nodes, sessions, strict=True)):
-        rows = _assignable(batch, is_open, applied)
-    moved = await tx.assign(rows, now) if rows else []
+        rows = _select_assignable(batch, is_open, applied)
+    moved = await tx.assign_tasks(rows, now) if rows else []
     if len(moved) != len(rows):
-        kept = set(moved)
-        applied.refused.update((row[0], _NOT_READY) for row in rows if row[0] not in kept)
-        rows = [row for row in rows if row[0] in kept]
+        assigned = set(moved)
+        applied.refused.update((row[0], _NOT_READY) for row in rows if row[0] not in assigned)
+        rows = [row for row in rows if row[0] in assigned]
     if not rows:
         return applied
     tasks, in_lanes, executions, nodes, _ = zip(*rows, strict=True)
-    await lanes.load(tx, set(in_lanes))
-    journal = Journal()
+    await lanes.load_lanes(tx, set(in_lanes))
+    tx_log = TransactionLog()
     for lane, count in Counter(in_lanes).items():
-        journal.moved(lanes[lane].project, _PENDING, _ASSIGNED, count)
-    journal.tell(EventBatch(Kind.TASK_ASSIGNED, {"task": tasks, "execution": executions, "node": nodes}))
-    await journal.write(tx, now)
+        tx_log.count_transition(lanes[lane].project, _PENDING, _ASSIGNED, count)
+    tx_log.add_events(EventBatch(Kind.TASK_ASSIGNED, {"task": tasks, "execution": executions, "node": nodes}))
+    await tx_log.write_log(tx, now)
     applied.after = dict.fromkeys(tasks, _ASSIGNED)
-    applied.told = set(nodes)
+    applied.nodes_to_wake = set(nodes)
     return applied
 
 
-def _assignable(batch: Sequence[Assignment], is_open: set[Row], applied: Applied) -> list[Row]:
+def _select_assignable(batch: Sequence[Assignment], is_open: set[Row], applied: Applied) -> list[Row]:
     """Select the assignments to open sessions. If a task is named twice, only the first of them counts: a task can
     have only one live execution."""
     wanted: dict[TaskId, Row] = {}

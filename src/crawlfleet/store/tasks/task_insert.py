@@ -24,9 +24,9 @@ from crawlfleet.store.composites.group_membership import GroupMembership
 from crawlfleet.store.engine.transaction import PENDING_COLUMNS, Engine, Row, Tx
 from crawlfleet.store.projects.project_quotas import load_submit_quotas
 from crawlfleet.store.row_codec import row_writer
-from crawlfleet.store.tasks.idempotency import EXPIRED_KEYS, KNOWN_KEYS, name_of
+from crawlfleet.store.tasks.idempotency import EXPIRED_KEYS, KNOWN_KEYS, stored_key
 from crawlfleet.store.tasks.lanes import LaneBook
-from crawlfleet.store.tasks.transaction_log import Journal
+from crawlfleet.store.tasks.transaction_log import TransactionLog
 from crawlfleet.store.tasks.transitions import parent_ended
 
 _TASK_FIELDS = {
@@ -63,20 +63,20 @@ class AddTables:
         return await self._engine.write(lambda tx: add_tasks(tx, self._lanes, submissions, now))
 
     async def stored_answer(self, claim: Claim, items: int, now: Instant) -> SubmissionAnswer | None:
-        return await self._engine.glance(lambda tx: kept_answer(tx, claim, items, now))
+        return await self._engine.read_by_key(lambda tx: stored_answer(tx, claim, items, now))
 
 
 async def add_tasks(tx: Tx, lanes: LaneBook, submissions: Sequence[Submission], now: Instant) -> Added:
     """Add tasks in the transaction of a caller that has more to write in it."""
-    return await _Adding(tx, lanes, now).add(submissions)
+    return await _Adding(tx, lanes, now).add_submissions(submissions)
 
 
-async def kept_answer(tx: Tx, claim: Claim, items: int, now: Instant) -> SubmissionAnswer | None:
-    rows = await tx.fetch(KEPT_ANSWER, name_of(claim), now)
+async def stored_answer(tx: Tx, claim: Claim, items: int, now: Instant) -> SubmissionAnswer | None:
+    rows = await tx.fetch(KEPT_ANSWER, stored_key(claim), now)
     if not rows or rows[0][1] is None:
         return None
     body_hash, answer = rows[0]
-    return task_rows.decode_answer(bytes(answer)) if bytes(body_hash) == claim.body_hash else _mismatch(items)
+    return task_rows.decode_answer(bytes(answer)) if bytes(body_hash) == claim.body_hash else _mismatch_answer(items)
 
 
 class _Adding:
@@ -84,7 +84,7 @@ class _Adding:
         self._tx = tx
         self._lanes = lanes
         self._now = now
-        self._journal = Journal()
+        self._tx_log = TransactionLog()
         self._tasks: list[NewTask] = []
         self._pending: list[Row] = []
         self._live: list[LiveTask] = []
@@ -93,48 +93,50 @@ class _Adding:
         self._parents: dict[TaskId, TaskStatus | None] = {}
         self._membership = GroupMembership(tx)
 
-    async def add(self, submissions: Sequence[Submission]) -> Added:
-        answers = await self._replays(submissions)
+    async def add_submissions(self, submissions: Sequence[Submission]) -> Added:
+        answers = await self._stored_answers(submissions)
         fresh = [position for position, answer in enumerate(answers) if answer is None]
         items = [item for position in fresh for item in submissions[position].items if isinstance(item, NewTask)]
-        await self._lanes.keep(self._tx, {item.lane for item in items})
+        await self._lanes.keep_lanes(self._tx, {item.lane for item in items})
         await self._look_up_parents({parent for item in items for parent in item.parents})
         limited = {name for at in fresh for name in submissions[at].limited}
         doors = await load_submit_quotas(self._tx, self._lanes, limited, self._now)
         if (groups := set(map(_GROUP, items))) != _NO_GROUP:
             await self._membership.load_groups(groups)
         for position in fresh:
-            answers[position] = self._turned_away(submissions[position], doors) or self._answer(submissions[position])
-        await self._write()
+            answers[position] = self._quota_refusal(submissions[position], doors) or self._answer_submission(
+                submissions[position]
+            )
+        await self._write_rows()
         await self._keep_answers(submissions, fresh, answers)
         settled = self._settle_twins(submissions, answers)
-        return Added(settled, self._ready())
+        return Added(settled, self._ready_by_lane())
 
     # -- idempotency
 
-    async def _replays(self, submissions: Sequence[Submission]) -> list[SubmissionAnswer | None]:
+    async def _stored_answers(self, submissions: Sequence[Submission]) -> list[SubmissionAnswer | None]:
         """Return the answers that are already stored; None where this transaction has to make one."""
         answers: list[SubmissionAnswer | None] = [None] * len(submissions)
         self._twins: dict[int, int] = {}
-        asked: dict[str, list[int]] = {}
+        positions: dict[str, list[int]] = {}
         for position, submission in enumerate(submissions):
             if submission.claim is not None:
-                asked.setdefault(_key(submission), []).append(position)
-        if not asked:
+                positions.setdefault(_submission_key(submission), []).append(position)
+        if not positions:
             return answers
-        keys = sorted(asked)
+        keys = sorted(positions)
         await self._tx.execute(EXPIRED_KEYS, keys, self._now)
         rows = []
         for key in keys:
-            claim = submissions[asked[key][0]].claim
+            claim = submissions[positions[key][0]].claim
             assert claim is not None
             rows.append((key, claim.body_hash, None, claim.expires_at))
         await self._tx.insert_new(schema.idempotency, ("key", "body_hash", "answer", "expires_at"), rows)
         for key, body_hash, answer in await self._tx.fetch(KNOWN_KEYS, keys):
             if answer is not None:
-                for position in asked.pop(key):
-                    answers[position] = _replay(submissions[position], bytes(body_hash), bytes(answer))
-        for first, *others in asked.values():
+                for position in positions.pop(key):
+                    answers[position] = _replay_answer(submissions[position], bytes(body_hash), bytes(answer))
+        for first, *others in positions.values():
             for position in others:
                 self._twins[position] = first
                 answers[position] = _TWIN
@@ -143,7 +145,7 @@ class _Adding:
     async def _keep_answers(
         self, submissions: Sequence[Submission], fresh: list[int], answers: list[SubmissionAnswer | None]
     ) -> None:
-        kept, dropped = [], []
+        stored, dropped = [], []
         for position in fresh:
             answer = answers[position]
             if submissions[position].claim is None or answer is None:
@@ -151,11 +153,11 @@ class _Adding:
             # A request of which nothing was accepted does not use up its key: once corrected, it may use the key
             # again.
             if answer.group is not None or any(isinstance(item, Accepted) for item in answer.items):
-                kept.append((_key(submissions[position]), task_rows.encode_answer(answer)))
+                stored.append((_submission_key(submissions[position]), task_rows.encode_answer(answer)))
             else:
-                dropped.append(_key(submissions[position]))
-        if kept:
-            await self._tx.update(schema.idempotency, ("key", "answer"), kept)
+                dropped.append(_submission_key(submissions[position]))
+        if stored:
+            await self._tx.update(schema.idempotency, ("key", "answer"), stored)
         if dropped:
             await self._tx.execute(FORGET_KEYS, dropped)
 
@@ -170,12 +172,14 @@ class _Adding:
             assert twin is not None
             assert answer is not None
             same = original.body_hash == twin.body_hash
-            answers[position] = replace(answer, is_replay=True) if same else _mismatch(len(submissions[position].items))
+            answers[position] = (
+                replace(answer, is_replay=True) if same else _mismatch_answer(len(submissions[position].items))
+            )
         return [answer for answer in answers if answer is not None]
 
     # -- tasks
 
-    def _ready(self) -> dict[LaneId, list[TaskId]]:
+    def _ready_by_lane(self) -> dict[LaneId, list[TaskId]]:
         ready: dict[LaneId, list[TaskId]] = {}
         for lane, rows in groupby(self._pending, key=_PENDING_LANE):
             ready.setdefault(lane, []).extend(map(_PENDING_ID, rows))
@@ -195,7 +199,7 @@ class _Adding:
             # A person's retry may have moved a parent from the second table to the first between the two reads.
             self._parents.update((row[0], None) for row in await self._tx.fetch(LIVE_PARENTS, missing))
 
-    def _answer(self, submission: Submission) -> SubmissionAnswer:
+    def _answer_submission(self, submission: Submission) -> SubmissionAnswer:
         new = submission.group
         if new is None:
             return self._answer_items(submission)
@@ -209,32 +213,32 @@ class _Adding:
     def _answer_items(self, submission: Submission) -> SubmissionAnswer:
         if (answer := self._accept_plain(submission.items)) is not None:
             return answer
-        refused = [self._refusal(item) for item in submission.items]
+        refused = [self._item_refusal(item) for item in submission.items]
         if (submission.is_atomic or submission.group is not None) and any(refused):
             spared = Refusal(Code.BATCH_REFUSED, "another task of this batch was refused")
             return SubmissionAnswer([refusal or spared for refusal in refused])
         return SubmissionAnswer(
             [
-                refusal or self._accept(item)  # type: ignore[arg-type]
+                refusal or self._accept_item(item)  # type: ignore[arg-type]
                 for refusal, item in zip(refused, submission.items, strict=True)
             ]
         )
 
-    def _turned_away(self, submission: Submission, doors: Mapping[str, SubmitQuota]) -> SubmissionAnswer | None:
+    def _quota_refusal(self, submission: Submission, doors: Mapping[str, SubmitQuota]) -> SubmissionAnswer | None:
         """Refuse a submission that exceeds a quota; None when the quotas of all its projects allow it, and then they
         count its tasks from now on."""
         wanted = {project: list[Requirement]() for project in submission.limited if project in doors}
         for item in submission.items if wanted else ():
             if isinstance(item, NewTask) and item.project in wanted:
                 wanted[item.project].append(self._lanes[item.lane].requirement)
-        for project, asked in wanted.items():
-            if full := doors[project].violation(asked):
+        for project, requirements in wanted.items():
+            if full := doors[project].violation(requirements):
                 refusal = Refusal(Code.OVER_QUOTA, full)
                 return SubmissionAnswer(
                     [refusal] * len(submission.items), over_quota=full, renews_at=doors[project].renews_at
                 )
-        for project, asked in wanted.items():
-            doors[project].reserve(asked)
+        for project, requirements in wanted.items():
+            doors[project].reserve(requirements)
         return None
 
     def _accept_plain(self, items: Sequence[NewTask | Refusal]) -> SubmissionAnswer | None:
@@ -256,7 +260,7 @@ class _Adding:
         self._pending += zip(columns.id, columns.lane, columns.timeout_s, columns.group, strict=True)
         return SubmissionAnswer(list(map(Accepted, columns.id, repeat(_PENDING), columns.created_at, columns.priority)))
 
-    def _refusal(self, item: NewTask | Refusal) -> Refusal | None:
+    def _item_refusal(self, item: NewTask | Refusal) -> Refusal | None:
         if isinstance(item, Refusal):
             return item
         for position, parent in enumerate(item.parents):
@@ -265,7 +269,7 @@ class _Adding:
                 return Refusal(Code.UNKNOWN_DEPENDENCY, f"{task_text(parent)} does not exist", field)
         return self._membership.join_refusal(item.group, item.project)
 
-    def _accept(self, item: NewTask) -> Accepted:
+    def _accept_item(self, item: NewTask) -> Accepted:
         self._tasks.append(item)
         due_at = item.due_at if item.due_at is not None and item.due_at > self._now else None
         if due_at is None and not item.parents:
@@ -293,15 +297,15 @@ class _Adding:
         self._done.append(FinalTask.from_live(task, reason, self._now))
         return Accepted(item.id, _CANCELLED, item.created_at, item.priority)
 
-    async def _write(self) -> None:
+    async def _write_rows(self) -> None:
         groups = set(map(_GROUP, self._tasks))
-        await self._membership.write_groups(groups, self._journal, self._now)
+        await self._membership.write_groups(groups, self._tx_log, self._now)
         if self._tasks:
             await self._write_tasks()
             self._note_tasks()
             if groups != _NO_GROUP:
                 self._note_members()
-        await self._journal.write(self._tx, self._now)
+        await self._tx_log.write_log(self._tx, self._now)
 
     async def _write_tasks(self) -> None:
         # Most tasks have no workflow, no name, no spec and no group: columns without values are not sent.
@@ -320,43 +324,45 @@ class _Adding:
 
     def _note_tasks(self) -> None:
         for lane, count in Counter(map(_PENDING_LANE, self._pending)).items():
-            self._journal.moved(self._lanes[lane].project, None, _PENDING, count)
+            self._tx_log.count_transition(self._lanes[lane].project, None, _PENDING, count)
         moved = Counter((task.lane, task.status) for task in self._live)
         moved.update((task.lane, task.status) for task in self._done)
         for (lane, status), count in moved.items():
-            self._journal.moved(self._lanes[lane].project, None, status, count)
-        self._journal.tell(EventBatch(Kind.TASK_SUBMITTED, {"task": [task.id for task in self._tasks]}))
+            self._tx_log.count_transition(self._lanes[lane].project, None, status, count)
+        self._tx_log.add_events(EventBatch(Kind.TASK_SUBMITTED, {"task": [task.id for task in self._tasks]}))
         if self._done:
             each: dict[str, list[Any]] = {
                 "task": [task.id for task in self._done],
                 "reason": [task.reason for task in self._done],
             }
-            self._journal.tell(EventBatch(Kind.TASK_CANCELLED, each))
+            self._tx_log.add_events(EventBatch(Kind.TASK_CANCELLED, each))
 
     def _note_members(self) -> None:
         cancelled = Counter(task.group for task in self._done)
         for group, count in Counter(map(_GROUP, self._tasks)).items():
             if group is not None:
-                self._journal.member_moved(group, None, _PENDING, count - cancelled[group])
-                self._journal.member_moved(group, None, _CANCELLED, cancelled[group])
+                self._tx_log.count_member(group, None, _PENDING, count - cancelled[group])
+                self._tx_log.count_member(group, None, _CANCELLED, cancelled[group])
 
 
 _TWIN = SubmissionAnswer([])
 
 
-def _key(submission: Submission) -> str:
+def _submission_key(submission: Submission) -> str:
     assert submission.claim is not None
-    return name_of(submission.claim)
+    return stored_key(submission.claim)
 
 
-def _replay(submission: Submission, body_hash: bytes, answer: bytes) -> SubmissionAnswer:
+def _replay_answer(submission: Submission, body_hash: bytes, answer: bytes) -> SubmissionAnswer:
     assert submission.claim is not None
     return (
-        task_rows.decode_answer(answer) if submission.claim.body_hash == body_hash else _mismatch(len(submission.items))
+        task_rows.decode_answer(answer)
+        if submission.claim.body_hash == body_hash
+        else _mismatch_answer(len(submission.items))
     )
 
 
-def _mismatch(items: int) -> SubmissionAnswer:
+def _mismatch_answer(items: int) -> SubmissionAnswer:
     detail = "this idempotency key was used with another body"
     refusal = Refusal(Code.IDEMPOTENCY_MISMATCH, detail, "Idempotency-Key")
     return SubmissionAnswer([refusal] * max(1, items))

@@ -60,16 +60,16 @@ class ReadTables:
     async def load_tasks(self, ids: Sequence[TaskId], *, with_parameters: bool = True) -> dict[TaskId, TaskRecord]:
         if not ids:
             return {}
-        look = self._engine.glance if len(ids) <= _FEW else self._engine.read
+        look = self._engine.read_by_key if len(ids) <= _FEW else self._engine.read
         sql = RECORDS_AMONG if with_parameters else RECORDS_WITHOUT_PARAMETERS
         rows = await look(lambda tx: tx.fetch(sql, list(ids)))
         return {row[0]: _RECORDS.from_row(row) for row in rows}
 
     async def list_tasks(self, where: TaskFilter, limit: int, before: TaskId | None = None) -> list[TaskRecord]:
-        query = _filtered(_records(_walked(where)), where)
+        query = _apply_filter(_select_records(_walked_statuses(where)), where)
         if before is not None:
             query = query.where(task.c.id < before)
-        rows = await self._engine.query(query.order_by(task.c.id.desc()).limit(limit))
+        rows = await self._engine.run_query(query.order_by(task.c.id.desc()).limit(limit))
         return [_RECORDS.from_row(row) for row in rows]
 
     async def find_tasks(
@@ -81,38 +81,42 @@ class ReadTables:
         *,
         with_parameters: bool = False,
     ) -> TaskPage:
-        ids = task_search.ids_of(text)
+        ids = task_search.id_range(text)
         about = text if ids is None else None
-        query = _filtered(_records(_walked(where), with_parameters=with_parameters or about is not None), where)
-        stop = await self._stop(where, before, about) if ids is None and task_search.is_search(where, text) else None
+        query = _apply_filter(
+            _select_records(_walked_statuses(where), with_parameters=with_parameters or about is not None), where
+        )
+        stop = (
+            await self._search_end(where, before, about) if ids is None and task_search.is_search(where, text) else None
+        )
         if ids is not None:
             query = query.where(task.c.id.between(*ids))
         if about is not None:
-            query = query.where(task_search.mentions(about))
+            query = query.where(task_search.mentions_text(about))
         if stop is not None:
             query = query.where(task.c.id > stop)
         if before is not None:
             query = query.where(task.c.id < before)
-        kept = _whole if with_parameters else _without_parameters
-        page = await self._engine.page(
+        reduce_row = _whole_row if with_parameters else _without_parameters
+        page = await self._engine.read_page(
             query.order_by(task.c.id.desc()).limit(limit + 1 if about is None else task_search.ROWS),
             limit,
-            sift=None if about is None else task_search.sift(about, _RECORDS.from_row, kept),
+            sift=None if about is None else task_search.make_sift(about, _RECORDS.from_row, reduce_row),
         )
-        found = [_RECORDS.from_row(row) for row in page.rows]
+        records = [_RECORDS.from_row(row) for row in page.rows]
         if page.has_more:
-            return TaskPage(found, found[-1].id)
-        return TaskPage(found, None) if stop is None else TaskPage(found, stop + 1, stop)
+            return TaskPage(records, records[-1].id)
+        return TaskPage(records, None) if stop is None else TaskPage(records, stop + 1, stop)
 
-    async def _stop(self, where: TaskFilter, before: TaskId | None, about: str | None) -> TaskId | None:
+    async def _search_end(self, where: TaskFilter, before: TaskId | None, about: str | None) -> TaskId | None:
         """Return the first id that a search does not look at; None when it reaches the end."""
-        query = task_search.walked(where)
+        query = task_search.select_walked_ids(where)
         (walked,) = query.selected_columns
         if before is not None:
             query = query.where(walked < before)
         query = query.order_by(walked.desc())
         if about is None:
-            rows = await self._engine.query(query.offset(task_search.ROWS).limit(1))
+            rows = await self._engine.run_query(query.offset(task_search.ROWS).limit(1))
             return rows[0][0] if rows else None
         window = query.limit(task_search.ROWS + 1).subquery()
         sizes = (
@@ -120,32 +124,32 @@ class ReadTables:
             .select_from(window.join(task, task.c.id == window.c.id))
             .order_by(window.c.id.desc())
         )
-        return task_search.stop_of(await self._engine.query(sizes))
+        return task_search.search_end(await self._engine.run_query(sizes))
 
     async def task_executions(self, task: TaskId) -> list[ExecutionRecord]:
-        async def work(tx: Tx) -> tuple[Sequence[Row], Sequence[Row]]:
+        async def read_executions(tx: Tx) -> tuple[Sequence[Row], Sequence[Row]]:
             # In this order an execution that ends between the two reads is seen by both, never by none.
             return await tx.fetch(LIVE_OF_TASK, task), await tx.fetch(NEWEST_ENDED, task)
 
-        return _oldest_first(*await self._engine.glance(work))
+        return _oldest_first(*await self._engine.read_by_key(read_executions))
 
     async def execution_page(self, task: TaskId, limit: int, after: ExecutionId = 0) -> RecordPage[ExecutionRecord]:
-        async def work(tx: Tx) -> RecordPage[ExecutionRecord]:
+        async def read_page(tx: Tx) -> RecordPage[ExecutionRecord]:
             running = [row for row in await tx.fetch(LIVE_OF_TASK, task) if row[0] > after]
             left = PAGE_BYTES
             fitting: list[ExecutionId] = []
-            found = await tx.fetch(ENDED_SIZES, task, after, limit + 1)
-            for execution, size in found:
+            sizes = await tx.fetch(ENDED_SIZES, task, after, limit + 1)
+            for execution, size in sizes:
                 left -= size
                 if fitting and (left < 0 or len(fitting) == limit):
                     break
                 fitting.append(execution)
             ended = await tx.fetch(ENDED_AMONG, task, fitting) if fitting else ()
-            is_whole = len(fitting) == len(found)
+            is_whole = len(fitting) == len(sizes)
             records = _oldest_first(running if is_whole else (), ended)
             return RecordPage(records, has_more=not is_whole)
 
-        return await self._engine.browse(work)
+        return await self._engine.browse_rows(read_page)
 
     async def awaited_parents(self, task: TaskId) -> dict[TaskId, TaskStatus | None]:
         child = live.alias("child")
@@ -158,7 +162,7 @@ class ReadTables:
             )
             .where(dependency.c.child == task, child.c.waits > 0)
         )
-        rows = await self._engine.query(query)
+        rows = await self._engine.run_query(query)
         return {parent: None if status is None else task_rows.STATUSES[status] for parent, status in rows}
 
     async def dead_letters(
@@ -171,8 +175,8 @@ class ReadTables:
             query = query.where(dead_letter.c.cause == cause)
         if project is not None:
             query = query.where(dead_letter.c.project == project)
-        rows = await self._engine.query(query.order_by(dead_letter.c.task.desc()).limit(limit))
-        return [task_rows.dead_letter(row) for row in rows]
+        rows = await self._engine.run_query(query.order_by(dead_letter.c.task.desc()).limit(limit))
+        return [task_rows.dead_letter_from_row(row) for row in rows]
 
     async def dead_letter_groups(self, project: str | None = None) -> list[DeadLetterGroup]:
         letters = dead_letter.c
@@ -185,17 +189,17 @@ class ReadTables:
         query = select(*(by_field[name] for name in _LETTER_GROUPS.names))
         if project is not None:
             query = query.where(letters.project == project)
-        rows = await self._engine.query(query.group_by(letters.cause).order_by(func.count().desc(), letters.cause))
+        rows = await self._engine.run_query(query.group_by(letters.cause).order_by(func.count().desc(), letters.cause))
         return _LETTER_GROUPS.from_rows(rows)
 
 
-def _walked(where: TaskFilter) -> Sequence[TaskStatus]:
+def _walked_statuses(where: TaskFilter) -> Sequence[TaskStatus]:
     """Return the statuses that choose the table to walk; none for a group, whose tasks are few enough to walk whatever
     their status."""
     return () if where.group is not None else where.statuses
 
 
-def _records(statuses: Sequence[TaskStatus] = (), *, with_parameters: bool = True) -> Select[Any]:
+def _select_records(statuses: Sequence[TaskStatus] = (), *, with_parameters: bool = True) -> Select[Any]:
     both = task.outerjoin(live, live.c.id == task.c.id).outerjoin(done, done.c.id == task.c.id)
     # With a status in the filter, an inner join lets the database walk the smaller table.
     if statuses and not _FINAL.intersection(statuses):
@@ -203,31 +207,31 @@ def _records(statuses: Sequence[TaskStatus] = (), *, with_parameters: bool = Tru
     elif statuses and _FINAL.issuperset(statuses):
         both = done.join(task, done.c.id == task.c.id).outerjoin(live, live.c.id == task.c.id)
 
-    def either(name: str) -> Any:
+    def live_or_done(name: str) -> Any:
         return func.coalesce(live.c[name], done.c[name])
 
-    stands_in = lane.c.id == either("lane")
+    stands_in = lane.c.id == live_or_done("lane")
     by_field: dict[str, ColumnElement[Any]] = {
         "parameters": task.c.parameters if with_parameters else null(),
         "waits": func.coalesce(live.c.waits, _ZERO),
         "recall": func.coalesce(live.c.recall, _ZERO),
-        "lane": either("lane"),
+        "lane": live_or_done("lane"),
         "group": task.c.group_id,
     }
     by_field |= {name: task.c[name] for name in ("id", "project", "workflow", "name", "created_at", "spec")}
     by_field |= {name: lane.c[name] for name in ("task_type", "queue", "priority")}
-    by_field |= {name: either(name) for name in ("status", "round", "retries", "losses", "deaths", "timeout_s")}
-    by_field |= {name: either(name) for name in ("node", "execution", "assigned_at", "started_at")}
+    by_field |= {name: live_or_done(name) for name in ("status", "round", "retries", "losses", "deaths", "timeout_s")}
+    by_field |= {name: live_or_done(name) for name in ("node", "execution", "assigned_at", "started_at")}
     by_field |= {"due_at": live.c.due_at, "ended_at": done.c.ended_at, "reason": done.c.reason}
     return select(*(by_field[name] for name in _RECORDS.names)).select_from(both.join(lane, stands_in))
 
 
 # The same SQL on both databases, built once: building it costs more than running it.
-RECORDS_AMONG = f"{_records()} WHERE task.id AMONG($1)"
-RECORDS_WITHOUT_PARAMETERS = f"{_records(with_parameters=False)} WHERE task.id AMONG($1)"
+RECORDS_AMONG = f"{_select_records()} WHERE task.id AMONG($1)"
+RECORDS_WITHOUT_PARAMETERS = f"{_select_records(with_parameters=False)} WHERE task.id AMONG($1)"
 
 
-def _filtered(query: Select[Any], where: TaskFilter) -> Select[Any]:
+def _apply_filter(query: Select[Any], where: TaskFilter) -> Select[Any]:
     if where.statuses:
         wanted = [int(status) for status in where.statuses]
         query = query.where(or_(live.c.status.in_(wanted), done.c.status.in_(wanted)))
@@ -249,7 +253,7 @@ def _filtered(query: Select[Any], where: TaskFilter) -> Select[Any]:
     return query
 
 
-def _whole(row: Row) -> Row:
+def _whole_row(row: Row) -> Row:
     return row
 
 
@@ -258,9 +262,9 @@ def _without_parameters(row: Row) -> Row:
 
 
 def _oldest_first(running: Sequence[Row], ended: Sequence[Row]) -> list[ExecutionRecord]:
-    records = [task_rows.execution_record(row) for row in sorted(ended, key=itemgetter(0))]
-    known = {record.id for record in records}
-    return records + [_live_record(row) for row in running if row[0] not in known]
+    records = [task_rows.execution_from_row(row) for row in sorted(ended, key=itemgetter(0))]
+    ended_ids = {record.id for record in records}
+    return records + [_live_record(row) for row in running if row[0] not in ended_ids]
 
 
 def _live_record(row: Sequence[Any]) -> ExecutionRecord:

@@ -54,13 +54,13 @@ def _says_postgres(element: _Says, compiler: SQLCompiler, **options: Any) -> str
     return f"position({part} in lower(convert_from({content}, 'UTF8'))) > 0"
 
 
-def ids_of(text: str | None) -> tuple[TaskId, TaskId] | None:
+def id_range(text: str | None) -> tuple[TaskId, TaskId] | None:
     """Return the range of ids that begin with the text; None for text that is no beginning of an id."""
-    if text is None or (found := _ID.fullmatch(text)) is None:
+    if text is None or (match := _ID.fullmatch(text)) is None:
         return None
-    digits = found.group(1)
-    most = (1 << 63) - 1
-    return int(digits.ljust(_ID_DIGITS, "0"), 16) & most, min(int(digits.ljust(_ID_DIGITS, "f"), 16), most)
+    digits = match.group(1)
+    largest = (1 << 63) - 1
+    return int(digits.ljust(_ID_DIGITS, "0"), 16) & largest, min(int(digits.ljust(_ID_DIGITS, "f"), 16), largest)
 
 
 def is_search(where: TaskFilter, text: str | None) -> bool:
@@ -69,11 +69,11 @@ def is_search(where: TaskFilter, text: str | None) -> bool:
     return (
         text is not None
         or is_sifted
-        or any(asked is not None for asked in (where.task_type, where.queue, where.node, where.name_prefix))
+        or any(condition is not None for condition in (where.task_type, where.queue, where.node, where.name_prefix))
     )
 
 
-def walked(where: TaskFilter) -> Select[Any]:
+def select_walked_ids(where: TaskFilter) -> Select[Any]:
     """Return the query of the ids that such a search walks over: of the table, and the group, project or workflow,
     that make it small."""
     if where.group is not None:
@@ -93,7 +93,7 @@ def walked(where: TaskFilter) -> Select[Any]:
     return query
 
 
-def stop_of(sizes: Iterable[Row]) -> TaskId | None:
+def search_end(sizes: Iterable[Row]) -> TaskId | None:
     """Return the first id that a search leaves to the next page, given ids in its order with the bytes to be read of
     each."""
     rows = size = 0
@@ -104,16 +104,16 @@ def stop_of(sizes: Iterable[Row]) -> TaskId | None:
     return None
 
 
-def sift(text: str, record_of: Callable[[Row], TaskRecord], kept: Callable[[Row], Row]) -> Sift:
+def make_sift(text: str, read_record: Callable[[Row], TaskRecord], reduce_row: Callable[[Row], Row]) -> Sift:
     """Make the sift that passes only tasks that are about the text, reduced to what is kept of their rows."""
 
     def match_row(row: Row) -> Row | None:
-        return kept(row) if is_about(record_of(row), text) else None
+        return reduce_row(row) if is_about(read_record(row), text) else None
 
     return match_row
 
 
-def mentions(text: str) -> ColumnElement[bool]:
+def mentions_text(text: str) -> ColumnElement[bool]:
     begins = func.substr(task.c.name, 1, len(text)) == text
     return or_(begins, _Says(task.c.parameters, literal(text.lower(), Text)))
 
@@ -123,20 +123,20 @@ def is_about(record: TaskRecord, text: str) -> bool:
     if record.name is not None and record.name.startswith(text):
         return True
     wanted = text.lower()
-    return any(wanted in host for host in hosts(record.parameters))
+    return any(wanted in host for host in parameter_hosts(record.parameters))
 
 
-def hosts(parameters: bytes) -> set[str]:
+def parameter_hosts(parameters: bytes) -> set[str]:
     """Return the hosts of the URLs in the parameters."""
     try:
-        said = _urls(parameters)
+        decoded = _urls(parameters)
     except msgspec.MsgspecError:
         return set()
-    many = [one for listed in (said.urls, said.start_urls) if isinstance(listed, list) for one in listed]
-    return {host for one in (said.url, *many) if isinstance(one, str) and (host := _host(one))}
+    many = [url for listed in (decoded.urls, decoded.start_urls) if isinstance(listed, list) for url in listed]
+    return {host for url in (decoded.url, *many) if isinstance(url, str) and (host := _url_host(url))}
 
 
-def _host(url: str) -> str | None:
+def _url_host(url: str) -> str | None:
     try:
         return urlsplit(url).hostname
     except ValueError:

@@ -28,8 +28,8 @@ from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.projects.daily_quota import return_unused
 from crawlfleet.store.task_rows import DeadLetterRow, ExecutionRow
 from crawlfleet.store.tasks.lanes import LaneBook
-from crawlfleet.store.tasks.parking import forget_parkings, park
-from crawlfleet.store.tasks.transaction_log import Journal
+from crawlfleet.store.tasks.parking import add_parkings, forget_parkings
+from crawlfleet.store.tasks.transaction_log import TransactionLog
 
 LIVE_LIST = ", ".join(f"l.{column}" for column in task_rows.LIVE_COLUMNS)
 LOCK_LIVE = (
@@ -44,8 +44,8 @@ CHILDREN = "SELECT parent, child, kind FROM dependency WHERE parent AMONG($1)"
 FORGET_CHILDREN = "DELETE FROM dependency WHERE parent AMONG($1)"
 FINAL_AMONG = "SELECT id FROM done WHERE id AMONG($1)"
 DELETE_LIVE = "DELETE FROM live WHERE id AMONG($1)"
-_TOLD = ("task", "round", "execution", "node", "status", "retries", "reason")
-_TOLD_PARKED = (*_TOLD, "cause", "subject", "until", "times")
+_EVENT_FIELDS = ("task", "round", "execution", "node", "status", "retries", "reason")
+_PARKED_EVENT_FIELDS = (*_EVENT_FIELDS, "cause", "subject", "until", "times")
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d+")
 _CAUSE_CHARS = 160
 _LANE = task_rows.LIVE_COLUMNS.index("lane")
@@ -56,7 +56,7 @@ class Transition:
 
     def __init__(self, tx: Tx, lanes: LaneBook, now: Instant) -> None:
         self.applied = Applied()
-        self.journal = Journal()
+        self.tx_log = TransactionLog()
         self.doors: dict[str, SubmitQuota | None] = {}
         """Submit quotas of the projects that get more tasks in this transaction."""
         self._tx = tx
@@ -71,42 +71,42 @@ class Transition:
         self._used: dict[ExecutionId, Amounts] = {}
         self._entered: set[LaneId] = set()
         """Lanes that tasks were moved to."""
-        self._told: dict[Kind, list[Row]] = defaultdict(list)
+        self._event_rows: dict[Kind, list[Row]] = defaultdict(list)
 
-    async def change(self, tasks: Sequence[TaskId], decide: DecideTransition) -> None:
+    async def change_tasks(self, tasks: Sequence[TaskId], decide: DecideTransition) -> None:
         """Lock the live rows of `tasks` and make the transitions decided for them."""
         wanted = list(dict.fromkeys(tasks))
-        found = await self._tx.fetch(LOCK_LIVE, wanted)
-        await self.apply(found, decide)
-        missing = set(wanted).difference(row[0] for row in found)
+        rows = await self._tx.fetch(LOCK_LIVE, wanted)
+        await self.apply_decisions(rows, decide)
+        missing = set(wanted).difference(row[0] for row in rows)
         if missing:
             final = {row[0] for row in await self._tx.fetch(FINAL_AMONG, sorted(missing))}
             for task in missing:
                 self.applied.refused[task] = Refusal(Code.ALREADY_FINAL, "has ended") if task in final else UNKNOWN_TASK
 
-    async def change_held(self, node: int, decide: DecideTransition) -> None:
+    async def change_held_tasks(self, node: int, decide: DecideTransition) -> None:
         """Lock the live rows of everything a node holds, and make the transitions decided for them."""
-        await self.apply(await self._tx.fetch(LOCK_HELD, node), decide)
+        await self.apply_decisions(await self._tx.fetch(LOCK_HELD, node), decide)
 
-    async def apply(self, found: Sequence[Row], decide: DecideTransition) -> None:
-        await self._lanes.load(self._tx, (row[_LANE] for row in found))
+    async def apply_decisions(self, rows: Sequence[Row], decide: DecideTransition) -> None:
+        await self._lanes.load_lanes(self._tx, (row[_LANE] for row in rows))
         finals: dict[TaskId, TaskStatus] = {}
-        for row in found:
-            task = task_rows.live_task(row[:-1])
+        for row in rows:
+            task = task_rows.live_task_from_row(row[:-1])
             step = decide(task, task_rows.retry_policy(row[-1]))
             if isinstance(step, Refusal):
                 self.applied.refused[task.id] = step
-            elif self.take(task, step) and step.after.status.is_final:
+            elif self.apply_transition(task, step) and step.after.status.is_final:
                 finals[task.id] = step.after.status
         await self.release_children(finals)
 
-    async def locked(self, tasks: Iterable[TaskId]) -> list[LiveTask]:
+    async def lock_tasks(self, tasks: Iterable[TaskId]) -> list[LiveTask]:
         """Lock the live rows of these tasks, and return them as they are now; no other transaction changes them until
         the end."""
-        await self.flush()
+        await self.flush_rows()
         rows = await self._tx.fetch(LOCK_LIVE, sorted(tasks))
-        await self._lanes.load(self._tx, (row[_LANE] for row in rows))
-        return [task_rows.live_task(row[:-1]) for row in rows]
+        await self._lanes.load_lanes(self._tx, (row[_LANE] for row in rows))
+        return [task_rows.live_task_from_row(row[:-1]) for row in rows]
 
     async def release_children(self, finals: dict[TaskId, TaskStatus]) -> None:
         """Release the children of tasks that ended; a child that can never run is cancelled, and its children after
@@ -130,19 +130,19 @@ class Transition:
         parents: dict[TaskId, list[TaskId]] = defaultdict(list)
         for parent, child, _ in edges:
             parents[child].append(parent)
-        found = await self._tx.fetch(LOCK_LIVE, sorted(parents))
-        await self._lanes.load(self._tx, (row[_LANE] for row in found))
+        rows = await self._tx.fetch(LOCK_LIVE, sorted(parents))
+        await self._lanes.load_lanes(self._tx, (row[_LANE] for row in rows))
         ended: dict[TaskId, TaskStatus] = {}
-        for row in found:
+        for row in rows:
             # One child may be reached twice in a transaction: its newest row is the one to continue from.
-            child = self._updates.get(row[0]) or task_rows.live_task(row[:-1])
+            child = self._updates.get(row[0]) or task_rows.live_task_from_row(row[:-1])
             if child.status is TaskStatus.WAITING and child.id not in self._finals:
                 step = _child_step(child, parents[child.id], finals, self._now, task_rows.retry_policy(row[-1]))
-                if self.take(child, step) and step.after.status.is_final:
+                if self.apply_transition(child, step) and step.after.status.is_final:
                     ended[child.id] = step.after.status
         return ended
 
-    def take(self, task: LiveTask, step: TaskTransition, *, is_unrun: bool = False) -> bool:
+    def apply_transition(self, task: LiveTask, step: TaskTransition, *, is_unrun: bool = False) -> bool:
         """Apply a transition; return whether it was legal and changed the task."""
         after = step.after
         if after == task:
@@ -154,9 +154,9 @@ class Transition:
             return False
         self.applied.after[task.id] = after.status
         project = self._lanes[task.lane].project
-        self.journal.moved(project, task.status, after.status)
+        self.tx_log.count_transition(project, task.status, after.status)
         if task.group is not None:
-            self.journal.member_moved(task.group, task.status, after.status)
+            self.tx_log.count_member(task.group, task.status, after.status)
         if step.ended is not None:
             self._executions.append(_execution_row(task, step, self._now))
             if step.used is not None:
@@ -175,20 +175,20 @@ class Transition:
             self._parked[task.id] = step.parking
         elif task.status is TaskStatus.WAITING is not after.status and task.due_at is not None:
             self._unparked.add(task.id)
-        self._hint(task, after)
-        self._tell(task, step)
+        self._add_hints(task, after)
+        self._add_event_row(task, step)
         return True
 
-    def _hint(self, before: LiveTask, after: LiveTask) -> None:
+    def _add_hints(self, before: LiveTask, after: LiveTask) -> None:
         is_ready = after.status is TaskStatus.PENDING
         if is_ready and (before.status is not TaskStatus.PENDING or before.lane != after.lane):
             self.applied.ready.setdefault(after.lane, []).append(after.id)
         if before.node and not after.status.is_held:
             self.applied.freed.append((before.node, before.execution))
         if before.node and after.recall is not before.recall and after.status.is_held:
-            self.applied.told.add(before.node)
+            self.applied.nodes_to_wake.add(before.node)
 
-    def _tell(self, before: LiveTask, step: TaskTransition) -> None:
+    def _add_event_row(self, before: LiveTask, step: TaskTransition) -> None:
         after = step.after
         if step.kind is Kind.TASK_READY and after.status is before.status:
             return
@@ -203,13 +203,13 @@ class Transition:
         )
         if (parking := step.parking) is not None:
             row = (*row, parking.cause.word, parking.subject, to_text(parking.until), parking.times)
-        self._told[step.kind].append(row)
+        self._event_rows[step.kind].append(row)
 
-    async def flush(self) -> None:
+    async def flush_rows(self) -> None:
         """Write the rows of the transitions made so far, for a caller that has to read them in the same transaction."""
         tx = self._tx
         if self._entered:
-            await self._lanes.keep(tx, self._entered)
+            await self._lanes.keep_lanes(tx, self._entered)
         if self._updates:
             await tx.update(schema.live, task_rows.LIVE_COLUMNS, task_rows.LIVE.to_rows(self._updates.values()))
         if self._finals:
@@ -220,7 +220,7 @@ class Transition:
         if self._dead_letters:
             await tx.insert(schema.dead_letter, task_rows.DEAD_LETTER_COLUMNS, self._dead_letters)
         if self._parked:
-            await park(tx, self._parked, self._now)
+            await add_parkings(tx, self._parked, self._now)
         if self._unparked:
             await forget_parkings(tx, self._unparked)
         if self._used:
@@ -229,13 +229,13 @@ class Transition:
         self._parked, self._unparked = {}, set()
         self._used, self._entered = {}, set()
 
-    async def write(self) -> Applied:
-        await self.flush()
-        for kind, rows in self._told.items():
+    async def write_all(self) -> Applied:
+        await self.flush_rows()
+        for kind, rows in self._event_rows.items():
             columns = zip(*rows, strict=True)
-            names = _TOLD_PARKED if kind is Kind.TASK_PARKED else _TOLD
-            self.journal.tell(EventBatch(kind, dict(zip(names, columns, strict=True))))
-        await self.journal.write(self._tx, self._now)
+            names = _PARKED_EVENT_FIELDS if kind is Kind.TASK_PARKED else _EVENT_FIELDS
+            self.tx_log.add_events(EventBatch(kind, dict(zip(names, columns, strict=True))))
+        await self.tx_log.write_log(self._tx, self._now)
         return self.applied
 
 
@@ -260,13 +260,13 @@ def parent_ended(parent: TaskId, status: TaskStatus) -> str:
     return f"depends on {task_text(parent)}, which ended {status.word}"
 
 
-def cause_of(failure: Failure | None, reason: str | None) -> str:
+def dead_letter_cause(failure: Failure | None, reason: str | None) -> str:
     """Return the cause by which dead letters are counted together: the error without the parts that differ from one to
     the next."""
-    said = f"{failure.error.word}: {failure.message}" if failure else (reason or "unknown")
+    text = f"{failure.error.word}: {failure.message}" if failure else (reason or "unknown")
     if reason and reason.startswith("poison"):
-        said = f"poison: {said}"
-    return _VARYING.sub("#", said)[:_CAUSE_CHARS]
+        text = f"poison: {text}"
+    return _VARYING.sub("#", text)[:_CAUSE_CHARS]
 
 
 def _execution_row(task: LiveTask, step: TaskTransition, now: Instant) -> ExecutionRow:
@@ -298,7 +298,7 @@ def _dead_letter_row(task: LiveTask, step: TaskTransition, project: str, task_ty
         round=task.round,
         project=project,
         task_type=task_type,
-        cause=cause_of(failure, step.reason),
+        cause=dead_letter_cause(failure, step.reason),
         error=int(failure.error) if failure else None,
         message=failure.message if failure else step.reason,
         is_permanent=int(failure.is_permanent) if failure else 0,

@@ -184,7 +184,7 @@ async def test_a_page_of_large_tasks_is_bounded_in_bytes(site: Site) -> None:
 
 async def test_what_takes_too_long_to_look_up_is_refused_with_advice(site: Site) -> None:
     assert isinstance(site.store, SqlStore)
-    with patch.object(site.store.engine, "page", side_effect=ReadTooLong()):
+    with patch.object(site.store.engine, "read_page", side_effect=ReadTooLong()):
         answer = await site.get(f"{TASKS}?q=example")
     assert answer.told == (503, "read_too_long", None)
     assert "ask for less" in answer.json["detail"]

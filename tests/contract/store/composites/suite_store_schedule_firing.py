@@ -239,7 +239,7 @@ async def the_earlier_task_is_cancelled_where_that_is_wanted(store: Store, kit: 
     await kit.assign([running], node)
     kit.later(MINUTE_MS)
     report = await fire(kit)
-    assert report.cancelled.told == {node.id}
+    assert report.cancelled.nodes_to_wake == {node.id}
     assert await kit.status(running) is TaskStatus.ASSIGNED
     assert report.fired == 1
     assert await store.task_totals() == await store.count_rows()

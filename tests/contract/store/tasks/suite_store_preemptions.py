@@ -18,7 +18,7 @@ async def a_preempted_task_goes_back_at_no_cost_and_its_execution_says_so(store:
     run = await _preemptible(kit, node)
     await kit.start(run)
     applied = await _preempt(kit, run, waiter)
-    assert (applied.after, applied.told) == ({run.task: TaskStatus.PROCESSING}, {node.id})
+    assert (applied.after, applied.nodes_to_wake) == ({run.task: TaskStatus.PROCESSING}, {node.id})
     assert (await kit.live(run.task)).recall is Recall.PREEMPT
     await kit.finish(run, End.STOPPED)
     row = await kit.live(run.task)

@@ -135,7 +135,7 @@ async def an_overdue_execution_is_recalled_once(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node(), timeout_s=1)
     kit.later(3_600_000)
     applied = await store.change_tasks([run.task], task_state_machine.recall_overdue(kit.now), kit.now)
-    assert applied.told == {run.node.id}
+    assert applied.nodes_to_wake == {run.node.id}
     assert (await kit.live(run.task)).recall is Recall.DEADLINE
     assert await kit.second.overdue_tasks(kit.now, 10) == []
 

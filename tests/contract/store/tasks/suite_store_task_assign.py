@@ -19,7 +19,7 @@ async def an_assigned_task_is_held_by_its_node(store: Store, kit: Kit) -> None:
     item = await kit.assignment(task, node)
     applied = await store.assign_tasks([item], None, kit.now)
     assert applied.after == {task: ASSIGNED}
-    assert (applied.refused, applied.ready, applied.told) == ({}, {}, {node.id})
+    assert (applied.refused, applied.ready, applied.nodes_to_wake) == ({}, {}, {node.id})
     (row,) = (await kit.second.held_tasks([node.id]))[node.id]
     assert (row.id, row.status, row.node, row.session) == (task, ASSIGNED, node.id, node.session)
     assert (row.execution, row.assigned_at) == (item.execution, kit.now)
@@ -140,7 +140,7 @@ async def the_refused_one_does_not_harm_its_neighbours(store: Store, kit: Kit) -
         first: Code.NODE_NOT_READY,
         third: Code.NOT_READY,
     }
-    assert applied.told == {ready.id}
+    assert applied.nodes_to_wake == {ready.id}
 
 
 async def a_task_named_twice_is_assigned_once(store: Store, kit: Kit) -> None:
@@ -148,7 +148,7 @@ async def a_task_named_twice_is_assigned_once(store: Store, kit: Kit) -> None:
     first, second = await kit.assignment(task, node), await kit.assignment(task, other)
     applied = await store.assign_tasks([first, second], None, kit.now)
     assert applied.after == {task: ASSIGNED}
-    assert applied.told == {node.id}
+    assert applied.nodes_to_wake == {node.id}
     assert (await kit.live(task)).execution == first.execution
     assert await kit.second.task_totals() == {ASSIGNED: 1}
     assigned = [event.data for event in await kit.events() if event.kind == "task.assigned"]
@@ -169,7 +169,7 @@ async def of_two_leaders_that_assign_one_task_only_one_does(store: Store, kit: K
         )
         moved = [applied for applied in both if applied.after]
         assert len(moved) == 1
-        (winner,) = moved[0].told
+        (winner,) = moved[0].nodes_to_wake
         assert (await kit.live(task)).node == winner
     assert await kit.second.task_totals() == {ASSIGNED: ROUNDS}
 
@@ -207,4 +207,4 @@ async def _is_refused(kit: Kit, item: Assignment, code: Code) -> None:
     async with kit.unchanged():
         applied = await kit.store.assign_tasks([item], None, kit.now)
     assert {task: refusal.code for task, refusal in applied.refused.items()} == {item.task: code}
-    assert (applied.after, applied.told) == ({}, set())
+    assert (applied.after, applied.nodes_to_wake) == ({}, set())

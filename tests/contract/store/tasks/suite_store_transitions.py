@@ -18,7 +18,7 @@ CANCELLED, PENDING, PROCESSING = TaskStatus.CANCELLED, TaskStatus.PENDING, TaskS
 async def cancelling_pending_work_is_final_at_once(store: Store, kit: Kit) -> None:
     task = await kit.submit_one()
     applied = await kit.cancel(task)
-    assert (applied.after, applied.freed, applied.told) == ({task: CANCELLED}, [], set())
+    assert (applied.after, applied.freed, applied.nodes_to_wake) == ({task: CANCELLED}, [], set())
     record = await kit.record(task)
     assert (record.status, record.reason, record.ended_at) == (CANCELLED, "a person said so", kit.now)
 
@@ -33,7 +33,7 @@ async def cancelling_work_that_waits_for_its_time_is_final_at_once(store: Store,
 async def cancelling_running_work_asks_its_node(store: Store, kit: Kit) -> None:
     run = await kit.run_one(await kit.node())
     applied = await kit.cancel(run.task)
-    assert (applied.after, applied.told) == ({run.task: TaskStatus.ASSIGNED}, {run.node.id})
+    assert (applied.after, applied.nodes_to_wake) == ({run.task: TaskStatus.ASSIGNED}, {run.node.id})
     assert (await kit.live(run.task)).recall is Recall.CANCEL
 
 
@@ -58,7 +58,7 @@ async def cancelling_twice_changes_nothing_more(store: Store, kit: Kit) -> None:
     await kit.cancel(run.task)
     async with kit.unchanged():
         applied = await kit.cancel(run.task)
-    assert (applied.after, applied.told) == ({run.task: TaskStatus.ASSIGNED}, set())
+    assert (applied.after, applied.nodes_to_wake) == ({run.task: TaskStatus.ASSIGNED}, set())
 
 
 async def a_final_task_is_changed_no_more(store: Store, kit: Kit) -> None:
@@ -221,7 +221,7 @@ async def a_moved_task_is_recalled_and_then_pending_again(store: Store, kit: Kit
     applied = await store.change_tasks(
         [run.task], task_state_machine.recall_execution(Recall.MOVE, "rebalance"), kit.now
     )
-    assert applied.told == {run.node.id}
+    assert applied.nodes_to_wake == {run.node.id}
     await kit.finish(run, End.STOPPED)
     assert await kit.status(run.task) is PENDING
     (execution,) = await kit.second.task_executions(run.task)

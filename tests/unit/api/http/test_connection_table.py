@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.api.http.connection_table import GRACE_S, ConnectionTable, source_of
+from crawlfleet.api.http.connection_table import GRACE_S, ConnectionTable, connection_source
 from crawlfleet.bootstrap.connection_guard import (
     IDENTIFIED_READ_S,
     WRITE_TIMEOUT_S,
@@ -79,10 +79,10 @@ def test_over_the_limit_of_an_address_the_oldest_go_after_a_moment_of_grace() ->
     held = [One("nat", since) for since in (0.0, 0.1, 0.2, 0.3)]
     for one in [*held, One("other", 0.0)]:
         table.add(one)
-    assert table.excess(GRACE_S - 0.01) == []
-    assert table.excess(GRACE_S + 0.3) == held[:2]
+    assert table.find_excess(GRACE_S - 0.01) == []
+    assert table.find_excess(GRACE_S + 0.3) == held[:2]
     held[0].waiting_since = None
-    assert table.excess(GRACE_S + 0.3) == held[1:3], "one that is being answered is left alone"
+    assert table.find_excess(GRACE_S + 0.3) == held[1:3], "one that is being answered is left alone"
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=200))
@@ -118,7 +118,7 @@ def test_the_counts_are_those_of_the_connections_held(steps: list[tuple[bool, in
     ],
 )
 def test_one_caller_is_one_source(address: str, source: str) -> None:
-    assert source_of(address) == source
+    assert connection_source(address) == source
 
 
 def test_a_connection_that_shows_a_token_is_counted_no_more_and_never_displaced() -> None:

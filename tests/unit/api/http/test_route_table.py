@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from crawlfleet.api.http import openapi
-from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.responses import ResponseSpec, json_response
 from crawlfleet.api.http.route_table import JSON_MESSAGE, RouteTable, describe_parameter
 
 
@@ -39,14 +39,14 @@ def table() -> RouteTable:
 def document(table: RouteTable) -> dict[str, Any]:
     app = FastAPI(generate_unique_id_function=openapi.route_operation_id)
     app.include_router(table.router)
-    openapi.install(app, [table])
+    openapi.install_document(app, [table])
     return app.openapi()
 
 
 def test_a_route_names_its_answer_once(table: RouteTable) -> None:
     @table.get("/cats/{name}", Cat)
     async def show_cat(name: str) -> Response:
-        return reply(Cat(name))
+        return json_response(Cat(name))
 
     found = document(table)
     operation = found["paths"]["/zoo/cats/{name}"]["get"]
@@ -79,7 +79,7 @@ def test_statuses_headers_and_other_responses_are_described(table: RouteTable) -
         name="create",
     )
     async def create_cat() -> Response:
-        return reply(Cat("Tom"), 201)
+        return json_response(Cat("Tom"), 201)
 
     found = document(table)
     operation = found["paths"]["/zoo/cats"]["post"]
@@ -118,7 +118,7 @@ def test_a_plain_route_is_served_and_described_by_the_same_decorator(table: Rout
         tag="keepers",
     )
     async def feed_cat(request: object) -> Response:
-        return reply([])
+        return json_response([])
 
     (route,) = table.plain_routes
     assert (route.path, route.methods, route.endpoint) == ("/zoo/cats/{number}", {"PUT"}, feed_cat)

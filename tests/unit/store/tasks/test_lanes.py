@@ -32,7 +32,7 @@ class SmallStore(SqlStore):
 
     def unconfirmed(self, *lanes: Lane) -> list[int]:
         """What a transaction that adds tasks would have to look at."""
-        return self._lanes.unconfirmed([lane.id for lane in lanes], LANE_FRESH_S)
+        return self._lanes.unconfirmed_lanes([lane.id for lane in lanes], LANE_FRESH_S)
 
 
 @pytest.fixture

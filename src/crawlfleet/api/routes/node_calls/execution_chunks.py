@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from crawlfleet.api.http.auth import audited, principal_of
+from crawlfleet.api.http.auth import require_principal, write_audit_entry
 from crawlfleet.api.http.fast_routes import PlainRequest
-from crawlfleet.api.http.parameters import only_query
-from crawlfleet.api.http.request_bodies import read_unpacked
-from crawlfleet.api.http.responses import ResponseSpec, nothing
+from crawlfleet.api.http.parameters import check_query_names
+from crawlfleet.api.http.request_bodies import read_body
+from crawlfleet.api.http.responses import ResponseSpec, empty_response
 from crawlfleet.api.http.route_table import RouteTable, describe_parameter
-from crawlfleet.api.http.services import services_of
+from crawlfleet.api.http.services import get_services
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.control.results.page_notes import OWN
 from crawlfleet.control.results.result_collection import StaleExecution
@@ -62,22 +62,23 @@ _CHUNK_RULES = (
             is_required=True,
         ),
     ],
+    name="get_earlier",
 )
-async def get_earlier(request: PlainRequest) -> Response:
-    only_query(request, "task", "of")
-    principal = await principal_of(request, Role.NODE)
+async def get_earlier_notes(request: PlainRequest) -> Response:
+    check_query_names(request, "task", "of")
+    principal = await require_principal(request, Role.NODE)
     assert principal.node is not None
     execution = ids.parse_id(request.path_params["execution_id"], "exec", field="execution_id")
     task = ids.parse_id(request.query_params.get("task", ""), "task", field="task")
     of = request.query_params.get("of", "")
-    number = _number(request.path_params["number"])
-    services = services_of(request)
+    number = _parse_chunk_number(request.path_params["number"])
+    services = get_services(request)
     await services.collect.check_live(principal.node, task, execution)
     if of == OWN or of.startswith("group-"):
-        found = await services.page_notes.read_crawl(task, of, number)
+        notes = await services.page_notes.read_crawl(task, of, number)
     else:
-        found = await services.page_notes.read_task(task, ids.parse_id(of, "task", field="of"), number)
-    return Response(b"%d\n%s" % (found.parts, found.lines), media_type="text/plain")
+        notes = await services.page_notes.read_task(task, ids.parse_id(of, "task", field="of"), number)
+    return Response(b"%d\n%s" % (notes.parts, notes.lines), media_type="text/plain")
 
 
 @routes.plain(
@@ -91,7 +92,7 @@ async def get_earlier(request: PlainRequest) -> Response:
     body=_CHUNK_BODY,
 )
 async def put_items(request: PlainRequest) -> Response:
-    return await _put(request, "items")
+    return await _put_chunk(request, "items")
 
 
 @routes.plain(
@@ -105,7 +106,7 @@ async def put_items(request: PlainRequest) -> Response:
     body=_CHUNK_BODY,
 )
 async def put_log(request: PlainRequest) -> Response:
-    return await _put(request, "log")
+    return await _put_chunk(request, "log")
 
 
 @routes.plain(
@@ -119,37 +120,37 @@ async def put_log(request: PlainRequest) -> Response:
     body=_CHUNK_BODY,
 )
 async def put_warc(request: PlainRequest) -> Response:
-    return await _put(request, "warc")
+    return await _put_chunk(request, "warc")
 
 
-async def _put(request: PlainRequest, kind: ChunkKind) -> Response:
-    only_query(request, "task")
-    principal = await principal_of(request, Role.NODE)
+async def _put_chunk(request: PlainRequest, kind: ChunkKind) -> Response:
+    check_query_names(request, "task")
+    principal = await require_principal(request, Role.NODE)
     assert principal.node is not None
     execution = ids.parse_id(request.path_params["execution_id"], "exec", field="execution_id")
     task = ids.parse_id(request.query_params.get("task", ""), "task", field="task")
-    number = _number(request.path_params["number"])
-    collect = services_of(request).collect
+    number = _parse_chunk_number(request.path_params["number"])
+    collect = get_services(request).collect
     try:
         # Before the body is read: a stale sender need not send all of it.
         await collect.check_live(principal.node, task, execution)
     except StaleExecution:
         await _note_if_anothers(request, task, execution)
         raise
-    data = await read_unpacked(request, CHUNK_BYTES)
+    data = await read_body(request, CHUNK_BYTES)
     await collect.collect_chunk(principal.node, task, execution, kind, number, data)
-    return nothing()
+    return empty_response()
 
 
 async def _note_if_anothers(request: PlainRequest, task: int, execution: int) -> None:
     """Late is usual; speaking for an execution that another node holds is not."""
-    principal = await principal_of(request)
+    principal = await require_principal(request)
     assert principal.node is not None
-    if await services_of(request).collect.is_anothers(principal.node, task, execution):
-        await audited(request, principal, "execution.refused", ids.execution_text(execution))
+    if await get_services(request).collect.is_anothers(principal.node, task, execution):
+        await write_audit_entry(request, principal, "execution.refused", ids.execution_text(execution))
 
 
-def _number(text: str) -> int:
+def _parse_chunk_number(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= len(str(CHUNKS)):
         return int(text)
     raise InvalidInput(f"a whole number from 0 to {CHUNKS - 1}", field="number")

@@ -8,13 +8,13 @@ from typing import Any, cast
 import msgspec
 from starlette.responses import Response
 
-from crawlfleet.api.http.auth import principal_of
+from crawlfleet.api.http.auth import require_principal
 from crawlfleet.api.http.fast_routes import PlainRequest
-from crawlfleet.api.http.parameters import only_query
-from crawlfleet.api.http.request_bodies import decoded, read_unpacked
-from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.parameters import check_query_names
+from crawlfleet.api.http.request_bodies import decode_message, read_body
+from crawlfleet.api.http.responses import ResponseSpec, json_response
 from crawlfleet.api.http.route_table import JSON_MESSAGE, RouteTable, describe_parameter
-from crawlfleet.api.http.services import services_of
+from crawlfleet.api.http.services import get_services
 from crawlfleet.api.http.shutdown import is_stopping
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.errors import InvalidInput
@@ -52,21 +52,21 @@ _RANGE = re.compile(r"([0-9]{1,7})-([0-9]{1,7})")
     body=JSON_MESSAGE,
     body_limit=BODY_BYTES,
 )
-async def exchange(request: PlainRequest) -> Response:
-    only_query(request, "task", "items", "warc")
-    principal = await principal_of(request, Role.NODE)
+async def exchange_crawl(request: PlainRequest) -> Response:
+    check_query_names(request, "task", "items", "warc")
+    principal = await require_principal(request, Role.NODE)
     assert principal.node is not None
     execution = ids.parse_id(request.path_params["execution_id"], "exec", field="execution_id")
     task = ids.parse_id(request.query_params.get("task", ""), "task", field="task")
-    items, records = (_chunks(request.query_params.get(kind, "0-0"), kind) for kind in ("items", "warc"))
-    up = cast(CrawlUp, decoded(cast("Any", _UP), await read_unpacked(request, BODY_BYTES)))
+    items, records = (_parse_chunk_range(request.query_params.get(kind, "0-0"), kind) for kind in ("items", "warc"))
+    up = cast(CrawlUp, decode_message(cast("Any", _UP), await read_body(request, BODY_BYTES)))
     if is_stopping(request):
         up = msgspec.structs.replace(up, wait_ms=0)
-    service = services_of(request).crawl_coordination
-    return reply(await service.exchange_batch(principal.node, task, execution, up, items, records))
+    service = get_services(request).crawl_coordination
+    return json_response(await service.exchange_batch(principal.node, task, execution, up, items, records))
 
 
-def _chunks(text: str, kind: str) -> tuple[int, int]:
-    if (found := _RANGE.fullmatch(text)) is None:
+def _parse_chunk_range(text: str, kind: str) -> tuple[int, int]:
+    if (bounds := _RANGE.fullmatch(text)) is None:
         raise InvalidInput(f"from-to, of chunks of {kind}", field=kind)
-    return int(found[1]), int(found[2])
+    return int(bounds[1]), int(bounds[2])

@@ -7,13 +7,13 @@ from typing import Any, TypeVar, cast
 import msgspec
 from starlette.responses import Response
 
-from crawlfleet.api.http.auth import principal_of
+from crawlfleet.api.http.auth import require_principal
 from crawlfleet.api.http.fast_routes import PlainRequest
-from crawlfleet.api.http.parameters import only_query
-from crawlfleet.api.http.request_bodies import decoded, read_unpacked
-from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.parameters import check_query_names
+from crawlfleet.api.http.request_bodies import decode_message, read_body
+from crawlfleet.api.http.responses import ResponseSpec, json_response
 from crawlfleet.api.http.route_table import JSON_MESSAGE, RouteTable, describe_parameter
-from crawlfleet.api.http.services import services_of
+from crawlfleet.api.http.services import get_services
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.control.results.result_collection import Speaker
 from crawlfleet.model import ids
@@ -55,10 +55,10 @@ _REPORT = msgspec.json.Decoder(ReportUp)
     body=JSON_MESSAGE,
     body_limit=BODY_BYTES,
 )
-async def put(request: PlainRequest) -> Response:
+async def put_products(request: PlainRequest) -> Response:
     speaker, up = await read_call(request, _PUT)
-    await services_of(request).products.put_products(speaker, up)
-    return reply({})
+    await get_services(request).products.put_products(speaker, up)
+    return json_response({})
 
 
 @routes.plain(
@@ -72,10 +72,12 @@ async def put(request: PlainRequest) -> Response:
     body=JSON_MESSAGE,
     body_limit=BODY_BYTES,
 )
-async def unseen(request: PlainRequest) -> Response:
+async def list_unseen_products(request: PlainRequest) -> Response:
     speaker, up = await read_call(request, _UNSEEN)
-    found = await services_of(request).products.list_unseen(speaker, up)
-    return reply(UnseenDown([UnseenBody(one.key, one.product.id, one.product.url) for one in found]))
+    records = await get_services(request).products.list_unseen(speaker, up)
+    return json_response(
+        UnseenDown([UnseenBody(record.key, record.product.id, record.product.url) for record in records])
+    )
 
 
 @routes.plain(
@@ -89,20 +91,20 @@ async def unseen(request: PlainRequest) -> Response:
     body=JSON_MESSAGE,
     body_limit=BODY_BYTES,
 )
-async def report(request: PlainRequest) -> Response:
+async def report_products(request: PlainRequest) -> Response:
     speaker, up = await read_call(request, _REPORT)
-    counts, found = await services_of(request).products.get_sync_report(speaker, up)
-    return reply(ReportDown(list(counts), [(one.key, product_body(one.product)) for one in found]))
+    counts, records = await get_services(request).products.get_sync_report(speaker, up)
+    return json_response(ReportDown(list(counts), [(record.key, product_body(record.product)) for record in records]))
 
 
 async def read_call(
     request: PlainRequest, decoder: msgspec.json.Decoder[T], body_bytes: int = BODY_BYTES
 ) -> tuple[Speaker, T]:
     """The execution that calls, as its node names it, and what it says."""
-    only_query(request, "task")
-    principal = await principal_of(request, Role.NODE)
+    check_query_names(request, "task")
+    principal = await require_principal(request, Role.NODE)
     assert principal.node is not None
     execution = ids.parse_id(request.path_params["execution_id"], "exec", field="execution_id")
     task = ids.parse_id(request.query_params.get("task", ""), "task", field="task")
-    up = decoded(cast("Any", decoder), await read_unpacked(request, body_bytes))
+    up = decode_message(cast("Any", decoder), await read_body(request, body_bytes))
     return Speaker(principal.node, task, execution), cast("T", up)

@@ -8,13 +8,13 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from crawlfleet.api.http.auth import principal_of
-from crawlfleet.api.http.node_access import known_node, require_itself
-from crawlfleet.api.http.parameters import only_query
-from crawlfleet.api.http.request_bodies import decoded
-from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.auth import require_principal
+from crawlfleet.api.http.node_access import find_node, require_own_node
+from crawlfleet.api.http.parameters import check_query_names
+from crawlfleet.api.http.request_bodies import decode_message
+from crawlfleet.api.http.responses import ResponseSpec, json_response
 from crawlfleet.api.http.route_table import JSON_MESSAGE, RouteTable, describe_parameter
-from crawlfleet.api.http.services import services_of
+from crawlfleet.api.http.services import get_services
 from crawlfleet.api.http.shutdown import is_stopping
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.errors import InvalidInput
@@ -47,8 +47,8 @@ _NODE_PARAMETERS = [describe_parameter("node_id", "path", "The node's id, or its
     body_limit=BODY_BYTES,
 )
 async def open_session(request: Request) -> Response:
-    up = await _spoken(request, _OPEN, "node.open")
-    return reply(await services_of(request).open_session.open_session(up))
+    up = await _read_message(request, _OPEN, "node.open")
+    return json_response(await get_services(request).open_session.open_session(up))
 
 
 @routes.plain(
@@ -61,22 +61,23 @@ async def open_session(request: Request) -> Response:
     parameters=_NODE_PARAMETERS,
     body=JSON_MESSAGE,
     body_limit=BODY_BYTES,
+    name="sync",
 )
-async def sync(request: Request) -> Response:
-    up = await _spoken(request, _SYNC, "node.sync")
+async def sync_node(request: Request) -> Response:
+    up = await _read_message(request, _SYNC, "node.sync")
     if is_stopping(request):
         up = msgspec.structs.replace(up, wait_ms=0)
-    return reply(await services_of(request).sync.sync(up))
+    return json_response(await get_services(request).sync.sync(up))
 
 
-async def _spoken(request: Request, decoder: msgspec.json.Decoder[UpT], action: str) -> UpT:
+async def _read_message(request: Request, decoder: msgspec.json.Decoder[UpT], action: str) -> UpT:
     """The message, from the node that it, the path and the secret all name."""
-    only_query(request)
-    principal = await principal_of(request, Role.NODE)
+    check_query_names(request)
+    principal = await require_principal(request, Role.NODE)
     named = request.path_params["node_id"]
     if principal.node is None or named != node_text(principal.node):
-        await require_itself(request, principal, (await known_node(services_of(request), named)).id, action)
-    up = cast("UpT", decoded(cast("Any", decoder), await request.body()))
+        await require_own_node(request, principal, (await find_node(get_services(request), named)).id, action)
+    up = cast("UpT", decode_message(cast("Any", decoder), await request.body()))
     if up.node != principal.node:
         raise InvalidInput("not the node of the path", field="node")
     return up

@@ -10,8 +10,8 @@ from fastapi import Depends, Path, Query
 from starlette.responses import Response, StreamingResponse
 
 from crawlfleet.api.http.auth import allow
-from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, Limit, Name, Text, cursor_id, known_id
-from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.parameters import DEFAULT_PAGE_RECORDS, Cursor, Limit, Name, Text, parse_cursor, parse_path_id
+from crawlfleet.api.http.responses import ResponseSpec, json_response
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
@@ -74,7 +74,7 @@ class ProductPage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
-async def _filter(
+async def _product_filter(
     project_id: Annotated[Name | None, Query(description="Only those of this project.")] = None,
     shop: Annotated[
         Text | None, Query(max_length=SHOP_CHARS, description="A host, with its port where that is an unusual one.")
@@ -94,7 +94,7 @@ async def _filter(
     return ProductFilter(project_id, None if shop is None else shop.lower(), product_id, since, gone)
 
 
-Where = Annotated[ProductFilter, Depends(_filter)]
+Where = Annotated[ProductFilter, Depends(_product_filter)]
 
 
 async def _product_in_path(
@@ -102,7 +102,7 @@ async def _product_in_path(
         str, Path(json_schema_extra={"pattern": "^product-[0-9a-f]{16}$", "example": "product-0123456789abcdef"})
     ],
 ) -> ProductKey:
-    return known_id(product_id, "product")
+    return parse_path_id(product_id, "product")
 
 
 ProductInPath = Annotated[ProductKey, Depends(_product_in_path)]
@@ -112,13 +112,13 @@ ProductInPath = Annotated[ProductKey, Depends(_product_in_path)]
 async def list_products(
     where: Where,
     services: TheServices,
-    limit: Limit = PAGE_USUAL,
+    limit: Limit = DEFAULT_PAGE_RECORDS,
     cursor: Cursor = None,
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
-    found = await services.products.list_products(where, limit, cursor_id(cursor, "product"))
-    next_cursor = product_text(found[-1].key) if found.has_more else None
-    return reply(ProductPage([product_view(one) for one in found], next_cursor))
+    records = await services.products.list_products(where, limit, parse_cursor(cursor, "product"))
+    next_cursor = product_text(records[-1].key) if records.has_more else None
+    return json_response(ProductPage([product_view(record) for record in records], next_cursor))
 
 
 @routes.get(
@@ -138,35 +138,35 @@ async def export_products(
     """All products that the filters leave, as one file."""
     if (bom or guard) and format != "csv":
         raise InvalidInput("is for CSV", field="bom" if bom else "guard")
-    lines = _lines(services.products, where)
+    lines = _product_lines(services.products, where)
     headers = {"Content-Disposition": f'attachment; filename="products.{format}"'}
     if format == "jsonl":
         return StreamingResponse(lines, media_type="application/x-ndjson", headers=headers)
     columns = [Column(name, "text") for name in ProductView.__struct_fields__]
     table = CsvTable(columns, bom=bom, guard=guard)
-    return StreamingResponse(_csv(table, lines), media_type="text/csv; charset=utf-8", headers=headers)
+    return StreamingResponse(_csv_rows(table, lines), media_type="text/csv; charset=utf-8", headers=headers)
 
 
-@routes.get("/products/{product_id}", ProductDetail)
-async def show(product: ProductInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+@routes.get("/products/{product_id}", ProductDetail, name="show")
+async def show_product(product: ProductInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """A product, with what has changed."""
-    found, changes = await services.products.get_product(product)
-    return reply(ProductDetail(product_view(found), [_change_view(one) for one in changes]))
+    record, changes = await services.products.get_product(product)
+    return json_response(ProductDetail(product_view(record), [_change_view(change) for change in changes]))
 
 
 def product_view(record: ProductRecord) -> ProductView:
-    said = record.product
+    fields = record.product
     return ProductView(
         product_text(record.key),
         record.project,
-        said.shop,
-        said.id,
-        said.url,
-        said.title,
-        said.price,
-        said.currency,
-        said.availability,
-        dict(said.attributes),
+        fields.shop,
+        fields.id,
+        fields.url,
+        fields.title,
+        fields.price,
+        fields.currency,
+        fields.availability,
+        dict(fields.attributes),
         to_text(record.first_seen_at),
         to_text(record.changed_at),
         to_text(record.seen_at),
@@ -181,14 +181,14 @@ def _change_view(change: ProductChange) -> ProductChangeView:
     )
 
 
-async def _lines(products: Products, where: ProductFilter) -> AsyncIterator[bytes]:
+async def _product_lines(products: Products, where: ProductFilter) -> AsyncIterator[bytes]:
     after: ProductKey | None = None
-    while found := await products.list_products(where, EXPORT_PAGE, after):
-        yield b"".join(_encode(product_view(one)) + b"\n" for one in found)
-        after = found[-1].key
+    while records := await products.list_products(where, EXPORT_PAGE, after):
+        yield b"".join(_encode(product_view(record)) + b"\n" for record in records)
+        after = records[-1].key
 
 
-async def _csv(table: CsvTable, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _csv_rows(table: CsvTable, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     yield table.begin_file()
     async for some in lines:
         yield table.add_lines(some)

@@ -11,12 +11,12 @@ from starlette.responses import Response
 
 from crawlfleet.api.http.auth import allow
 from crawlfleet.api.http.parameters import GroupInPath, TaskInPath
-from crawlfleet.api.http.responses import reply
+from crawlfleet.api.http.responses import json_response
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.routes.results.exports import WhichInQuery, still_wanted, task_parts
-from crawlfleet.api.routes.results.group_results import INCOMPLETE, Partial, checked_progress, parts_of
+from crawlfleet.api.routes.results.exports import WhichInQuery, check_connected, find_task_parts
+from crawlfleet.api.routes.results.group_results import INCOMPLETE, Partial, checked_progress, part_reader
 from crawlfleet.model.principal import Principal, Role
 from crawlfleet.results.export_stream import Parts, Source, regroup_lines
 from crawlfleet.results.item_quality import Quality, Report
@@ -53,7 +53,7 @@ class QualityView(msgspec.Struct, frozen=True):
     """Values of fields beyond the first thousand."""
 
 
-class Remembered:
+class QualityCache:
     """Reports on what does not change any more, by the execution that left it; the newest hundred."""
 
     def __init__(self) -> None:
@@ -68,8 +68,8 @@ class Remembered:
             self._views.popitem(last=False)
 
 
-@routes.get("/tasks/{task_id}/results:quality", QualityView)
-async def task_quality(
+@routes.get("/tasks/{task_id}/results:quality", QualityView, name="task_quality")
+async def show_task_quality(
     task: TaskInPath,
     request: Request,
     services: TheServices,
@@ -77,19 +77,19 @@ async def task_quality(
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """Which fields are filled and with what, items per page, and duplicates. Reads all items; a final task's once."""
-    parts, is_final = await task_parts(services, task)
-    remembered: Remembered = request.app.state.quality
+    parts, is_final = await find_task_parts(services, task)
+    remembered: QualityCache = request.app.state.quality
     part = next(iter(parts), None) if is_final else None
     view = None if part is None else remembered.get(part, kind)
     if view is None:
-        view = await _view(request, Source(services.chunks, parts, which=kind), is_final)
+        view = await _measure_quality(request, Source(services.chunks, parts, which=kind), is_final)
         if part is not None:
             remembered.put(part, kind, view)
-    return reply(view)
+    return json_response(view)
 
 
-@routes.get("/groups/{group_id}/results:quality", QualityView, other_responses={409: INCOMPLETE})
-async def group_quality(
+@routes.get("/groups/{group_id}/results:quality", QualityView, other_responses={409: INCOMPLETE}, name="group_quality")
+async def show_group_quality(
     group: GroupInPath,
     request: Request,
     services: TheServices,
@@ -99,19 +99,19 @@ async def group_quality(
 ) -> Response:
     """The same over the items of all members."""
     progress = await checked_progress(services, group, partial)
-    source = Source(services.chunks, await Parts.read_all(parts_of(services, progress.group)), which=kind)
-    return reply(await _view(request, source, progress.is_complete))
+    source = Source(services.chunks, await Parts.read_all(part_reader(services, progress.group)), which=kind)
+    return json_response(await _measure_quality(request, source, progress.is_complete))
 
 
-async def _view(request: Request, source: Source, is_final: bool) -> QualityView:
+async def _measure_quality(request: Request, source: Source, is_final: bool) -> QualityView:
     quality = Quality()
     async for lines in regroup_lines(source.stream_chunks()):
         await asyncio.to_thread(quality.add_lines, lines)
-        await still_wanted(request)
-    return _shown(quality.make_report(), is_final)
+        await check_connected(request)
+    return _quality_view(quality.make_report(), is_final)
 
 
-def _shown(report: Report, is_final: bool) -> QualityView:
+def _quality_view(report: Report, is_final: bool) -> QualityView:
     fields = [
         FieldQuality(field.name, field.filled, round(field.filled / report.items, 4), field.types)
         for field in report.fields

@@ -10,8 +10,8 @@ from fastapi import Depends, Query
 from starlette.responses import Response, StreamingResponse
 
 from crawlfleet.api.http.auth import allow
-from crawlfleet.api.http.parameters import PAGE_USUAL, Cursor, Limit, TaskInPath
-from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.parameters import DEFAULT_PAGE_RECORDS, Cursor, Limit, TaskInPath
+from crawlfleet.api.http.responses import ResponseSpec, json_response
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
@@ -58,7 +58,7 @@ class LogPage(msgspec.Struct, frozen=True):
 Keep = Callable[[msgspec.Raw], bool]
 
 
-async def _keep(
+async def _line_filter(
     level: Annotated[
         Literal["debug", "info", "warning", "error", "critical"] | None, Query(description="This level and above.")
     ] = None,
@@ -72,49 +72,51 @@ async def _keep(
     levels = frozenset(LEVELS[LEVELS.index(level) :] if level is not None else LEVELS)
     wanted = (q or "").casefold()
 
-    def keep(line: msgspec.Raw) -> bool:
-        said = _LINE.decode(line)
-        return said.level in levels and wanted in said.message.casefold()
+    def matches_filter(line: msgspec.Raw) -> bool:
+        log_line = _LINE.decode(line)
+        return log_line.level in levels and wanted in log_line.message.casefold()
 
-    return keep
+    return matches_filter
 
 
-@routes.get("/tasks/{task_id}/results", ResultPage)
-async def results(
+@routes.get("/tasks/{task_id}/results", ResultPage, name="results")
+async def list_items(
     task: TaskInPath,
     services: TheServices,
-    limit: Limit = PAGE_USUAL,
+    limit: Limit = DEFAULT_PAGE_RECORDS,
     cursor: Cursor = None,
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """Items of the execution that completed the task; for a running one, what has come so far."""
-    found = await services.executions.find_with_items(task)
-    place = _cursor(cursor, found.execution)
-    if found.execution is None:
-        return reply(ResultPage([], None, None, is_final=False, execution_id=None))
-    page = await items_of(services, task, found).read_page(place, limit)
-    total = None if found.manifest is None else found.manifest.items
+    found_execution = await services.executions.find_with_items(task)
+    place = _parse_cursor(cursor, found_execution.execution)
+    if found_execution.execution is None:
+        return json_response(ResultPage([], None, None, is_final=False, execution_id=None))
+    page = await item_chunks(services, task, found_execution).read_page(place, limit)
+    total = None if found_execution.manifest is None else found_execution.manifest.items
     # While it runs there may be more after the end: the cursor leads there.
-    is_over = page.is_end and found.manifest is not None
-    following = None if is_over else f"{found.id_text}.{page.next.text}"
-    return reply(ResultPage(page.lines, following, total, found.manifest is not None, found.id_text))
+    is_over = page.is_end and found_execution.manifest is not None
+    next_cursor = None if is_over else f"{found_execution.id_text}.{page.next.text}"
+    return json_response(
+        ResultPage(page.lines, next_cursor, total, found_execution.manifest is not None, found_execution.id_text)
+    )
 
 
-@routes.get("/tasks/{task_id}/results:download", _LINES)
-async def download(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+@routes.get("/tasks/{task_id}/results:download", _LINES, name="download")
+async def download_items(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """All items of a task, one JSON object on each line."""
-    found = await services.executions.find_with_items(task)
+    found_execution = await services.executions.find_with_items(task)
     headers = {"Content-Disposition": f'attachment; filename="{task_text(task)}.jsonl"'}
-    if found.execution is None:
+    if found_execution.execution is None:
         return Response(b"", media_type="application/x-ndjson", headers=headers)
-    stream = items_of(services, task, found).stream_lines()
+    stream = item_chunks(services, task, found_execution).stream_lines()
     # Read before the answer begins: items that are gone are a 404, not a broken download.
     first = await anext(stream, b"")
-    return StreamingResponse(after(first, stream), media_type="application/x-ndjson", headers=headers)
+    return StreamingResponse(prepend_chunk(first, stream), media_type="application/x-ndjson", headers=headers)
 
 
-@routes.get("/tasks/{task_id}/log", LogPage)
-async def log(
+@routes.get("/tasks/{task_id}/log", LogPage, name="log")
+async def show_log(
     task: TaskInPath,
     services: TheServices,
     execution: Annotated[str | None, Query(description="One execution; the newest unless named.")] = None,
@@ -122,8 +124,8 @@ async def log(
     before: Annotated[
         str | None, Query(description="`end`, or `next_before` of the answer before: the last lines before that.")
     ] = None,
-    limit: Limit = PAGE_USUAL,
-    keep: Annotated[Keep | None, Depends(_keep)] = None,
+    limit: Limit = DEFAULT_PAGE_RECORDS,
+    keep: Annotated[Keep | None, Depends(_line_filter)] = None,
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """The log of an execution, as far as it is written: from its beginning on, or from its end backwards. Ask again
@@ -133,28 +135,30 @@ async def log(
     place = Place() if after is None else Place.from_text(after, field="after")
     end = None if before in (None, _END) else Place.from_text(before or "", field="before")
     named = None if execution is None else ids.parse_id(execution, "exec", field="execution")
-    found = await services.executions.find_with_log(task, named)
-    if found.execution is None:
-        return reply(LogPage([], place.text, None, None, is_live=True, is_end=True))
-    expected = None if found.manifest is None else found.manifest.log_chunks
-    chunks = Chunks(services.chunks, task, found.execution, "log", expected)
+    found_execution = await services.executions.find_with_log(task, named)
+    if found_execution.execution is None:
+        return json_response(LogPage([], place.text, None, None, is_live=True, is_end=True))
+    expected = None if found_execution.manifest is None else found_execution.manifest.log_chunks
+    chunks = Chunks(services.chunks, task, found_execution.execution, "log", expected)
     if before is None:
         page = await chunks.read_page(place, limit, keep=keep)
-        is_live = found.is_live or not page.is_end
-        return reply(LogPage(page.lines, page.next.text, None, found.id_text, is_live, page.is_end))
+        is_live = found_execution.is_live or not page.is_end
+        return json_response(LogPage(page.lines, page.next.text, None, found_execution.id_text, is_live, page.is_end))
     end = end or Place(await chunks.count_chunks())
     page = await chunks.read_page_before(end, limit, keep=keep)
     earlier = None if page.is_end else page.next.text
-    return reply(LogPage(page.lines, end.text, earlier, found.id_text, found.is_live, page.is_end))
+    return json_response(
+        LogPage(page.lines, end.text, earlier, found_execution.id_text, found_execution.is_live, page.is_end)
+    )
 
 
-def items_of(services: Services, task: TaskId, found: FoundExecution) -> Chunks:
-    assert found.execution is not None
-    expected = None if found.manifest is None else found.manifest.item_chunks
-    return Chunks(services.chunks, task, found.execution, "items", expected)
+def item_chunks(services: Services, task: TaskId, found_execution: FoundExecution) -> Chunks:
+    assert found_execution.execution is not None
+    expected = None if found_execution.manifest is None else found_execution.manifest.item_chunks
+    return Chunks(services.chunks, task, found_execution.execution, "items", expected)
 
 
-def _cursor(text: str | None, execution: ExecutionId | None) -> Place:
+def _parse_cursor(text: str | None, execution: ExecutionId | None) -> Place:
     """A cursor belongs to an execution: a task that was tried again meanwhile begins from its first item."""
     if text is None:
         return Place()
@@ -164,7 +168,7 @@ def _cursor(text: str | None, execution: ExecutionId | None) -> Place:
     return Place.from_text(place, field="cursor")
 
 
-async def after(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def prepend_chunk(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     yield first
     async for data in rest:
         yield data

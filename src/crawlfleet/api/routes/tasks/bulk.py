@@ -10,9 +10,9 @@ from fastapi import Request
 from pydantic import Field, model_validator
 from starlette.responses import Response
 
-from crawlfleet.api.http.auth import allow, audited
-from crawlfleet.api.http.parameters import Body, Label, cursor_id, node_named
-from crawlfleet.api.http.responses import reply
+from crawlfleet.api.http.auth import allow, write_audit_entry
+from crawlfleet.api.http.parameters import Body, Label, find_node_id, parse_cursor
+from crawlfleet.api.http.responses import json_response
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
@@ -45,7 +45,7 @@ class Which(Body):
     """`next_cursor` of the answer before, with the same filter."""
 
     @model_validator(mode="after")
-    def _one_of_them(self) -> Self:
+    def _require_ids_or_filter(self) -> Self:
         if (self.ids is None) == (self.filter is None):
             raise ValueError("give either ids or filter")
         return self
@@ -68,64 +68,68 @@ class Tally:
         self.refused = 0
         self.refusals: list[RefusalView] = []
 
-    def add(self, applied: Applied) -> None:
+    def add_changes(self, applied: Applied) -> None:
         self.after.update(status.word for status in applied.after.values())
         self.refused += len(applied.refused)
         for task, refusal in list(applied.refused.items())[: REFUSALS_SHOWN - len(self.refusals)]:
             self.refusals.append(_refusal_view(task, refusal))
 
-    def view(self, next_cursor: TaskId | None) -> BulkView:
+    def bulk_view(self, next_cursor: TaskId | None) -> BulkView:
         cursor = None if next_cursor is None else task_text(next_cursor)
         return BulkView(self.after.total(), dict(self.after), self.refused, self.refusals, cursor)
 
 
-@routes.post("/tasks:cancel", BulkView)
-async def cancel_many(
+@routes.post("/tasks:cancel", BulkView, name="cancel_many")
+async def cancel_tasks(
     body: Which, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Cancel many. A filter without `status` means those that have not ended."""
-    view = await _changed(services, body, services.shop_flows.cancel_tasks, LIVE_STATUSES)
-    return await _answer(request, principal, "tasks.cancel", body, view)
+    view = await _change_tasks(services, body, services.shop_flows.cancel_tasks, LIVE_STATUSES)
+    return await _audited_response(request, principal, "tasks.cancel", body, view)
 
 
-@routes.post("/tasks:retry", BulkView)
-async def retry_many(
+@routes.post("/tasks:retry", BulkView, name="retry_many")
+async def retry_tasks(
     body: Which, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Open the next round of many. A filter without `status` means those that failed or took too long."""
-    usual = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
-    return await _answer(
+    default_statuses = (TaskStatus.FAILED, TaskStatus.TIMEOUT)
+    return await _audited_response(
         request,
         principal,
         "tasks.retry",
         body,
-        await _changed(services, body, services.task_changes.retry_tasks, usual),
+        await _change_tasks(services, body, services.task_changes.retry_tasks, default_statuses),
     )
 
 
-@routes.post("/tasks:prioritize", BulkView)
-async def prioritize_many(
+@routes.post("/tasks:prioritize", BulkView, name="prioritize_many")
+async def prioritize_tasks(
     body: WhichAndPriority, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Change the priority of many. A filter without `status` means those that have not ended."""
 
-    async def change(tasks: Sequence[TaskId]) -> Applied:
+    async def change_priority(tasks: Sequence[TaskId]) -> Applied:
         return await services.task_changes.reprioritize_tasks(tasks, body.priority)
 
-    return await _answer(
-        request, principal, "tasks.prioritize", body, await _changed(services, body, change, LIVE_STATUSES)
+    return await _audited_response(
+        request,
+        principal,
+        "tasks.prioritize",
+        body,
+        await _change_tasks(services, body, change_priority, LIVE_STATUSES),
     )
 
 
-@routes.post("/tasks:assign", BulkView)
-async def assign_many(
+@routes.post("/tasks:assign", BulkView, name="assign_many")
+async def assign_tasks(
     body: WhichAndNode, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Give many pending tasks to a node of your choice, as many as it has room for; the others are refused and stay
     pending. A filter without `status` means those that are pending."""
-    node = await node_named(services.node_reader, body.node)
+    node = await find_node_id(services.node_reader, body.node)
 
-    async def change(tasks: Sequence[TaskId]) -> Applied:
+    async def assign_to_node(tasks: Sequence[TaskId]) -> Applied:
         applied = Applied()
         for task in tasks:
             if refusal := await services.assign.assign_task(task, node):
@@ -134,41 +138,45 @@ async def assign_many(
                 applied.after[task] = TaskStatus.ASSIGNED
         return applied
 
-    view = await _changed(services, body, change, (TaskStatus.PENDING,), most=ASSIGNED_MOST)
-    return await _answer(request, principal, "tasks.assign", body, view)
+    view = await _change_tasks(services, body, assign_to_node, (TaskStatus.PENDING,), max_tasks=ASSIGNED_MOST)
+    return await _audited_response(request, principal, "tasks.assign", body, view)
 
 
-async def _answer(request: Request, principal: Principal, action: str, body: Which, view: BulkView) -> Response:
-    said: dict[str, Any] = body.model_dump(exclude_unset=True, exclude={"ids"})
+async def _audited_response(
+    request: Request, principal: Principal, action: str, body: Which, view: BulkView
+) -> Response:
+    details: dict[str, Any] = body.model_dump(exclude_unset=True, exclude={"ids"})
     if body.ids is not None:
-        said["ids"] = len(body.ids)
-    await audited(request, principal, action, "tasks", {**said, "changed": view.changed, "refused": view.refused})
-    return reply(view)
+        details["ids"] = len(body.ids)
+    await write_audit_entry(
+        request, principal, action, "tasks", {**details, "changed": view.changed, "refused": view.refused}
+    )
+    return json_response(view)
 
 
-async def _changed(
-    services: Services, body: Which, change: Change, usual: tuple[TaskStatus, ...], *, most: int = MOST
+async def _change_tasks(
+    services: Services, body: Which, change: Change, default_statuses: tuple[TaskStatus, ...], *, max_tasks: int = MOST
 ) -> BulkView:
     tally = Tally()
     if body.ids is not None:
-        tasks = [ids.parse_id(text, "task", field=f"ids[{at}]") for at, text in enumerate(body.ids)]
+        tasks = [ids.parse_id(text, "task", field=f"ids[{index}]") for index, text in enumerate(body.ids)]
         tasks = list(dict.fromkeys(tasks))
         for start in range(0, len(tasks), PAGE):
-            tally.add(await change(tasks[start : start + PAGE]))
-        return tally.view(None)
+            tally.add_changes(await change(tasks[start : start + PAGE]))
+        return tally.bulk_view(None)
     assert body.filter is not None
     body.filter.require_something("filter")
-    where = await body.filter.resolved(services, usual)
-    before, seen = cursor_id(body.cursor), 0
-    while seen < most:
+    where = await body.filter.resolve_filter(services, default_statuses)
+    before, seen = parse_cursor(body.cursor), 0
+    while seen < max_tasks:
         page = await services.task_reader.find_tasks(where, PAGE, before, body.filter.q)
         if page.tasks:
-            tally.add(await change([record.id for record in page.tasks]))
+            tally.add_changes(await change([record.id for record in page.tasks]))
         # An empty page of a search has looked at many tasks too.
         seen, before = seen + max(len(page.tasks), PAGE), page.before
         if before is None:
             break
-    return tally.view(before)
+    return tally.bulk_view(before)
 
 
 def _refusal_view(task: TaskId, refusal: Refusal) -> RefusalView:

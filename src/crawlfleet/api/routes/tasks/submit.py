@@ -8,13 +8,19 @@ from typing import Annotated, Any, Literal
 import msgspec
 from starlette.responses import Response
 
-from crawlfleet.api.http.auth import address_of, audited, principal_of
-from crawlfleet.api.http.errors import Malformed, UnsupportedMediaType, problem, refused, shown
+from crawlfleet.api.http.auth import caller_address, require_principal, write_audit_entry
+from crawlfleet.api.http.errors import (
+    Malformed,
+    UnsupportedMediaType,
+    printable_text,
+    problem_response,
+    refusal_response,
+)
 from crawlfleet.api.http.fast_routes import PlainRequest
-from crawlfleet.api.http.parameters import only_query
-from crawlfleet.api.http.responses import JSON, ResponseSpec, ref, reply
+from crawlfleet.api.http.parameters import check_query_names
+from crawlfleet.api.http.responses import JSON, ResponseSpec, json_response, schema_ref
 from crawlfleet.api.http.route_table import RouteTable, describe_parameter
-from crawlfleet.api.http.services import services_of
+from crawlfleet.api.http.services import get_services
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.tasks import AcceptedView, RefusedView, accepted_view, item_view
 from crawlfleet.errors import InvalidInput, UsageError
@@ -29,13 +35,13 @@ from crawlfleet.wire.tasks import TaskBody, read_task, read_tasks, refusal_from_
 LINES = "application/x-ndjson"
 KEY = "Idempotency-Key"
 routes = RouteTable("tasks", PREFIX)
-key_parameter = describe_parameter(
+KEY_PARAMETER = describe_parameter(
     KEY,
     "header",
     "The same key and body again, within a day, give the first answer again.",
     {"type": "string", "minLength": 1, "maxLength": limits.IDEMPOTENCY_KEY_CHARS},
 )
-_mode_parameter = describe_parameter(
+_MODE_PARAMETER = describe_parameter(
     "mode",
     "query",
     "Before the mode in the body; the only place for it with lines.",
@@ -63,7 +69,8 @@ class BatchAnswer(msgspec.Struct, frozen=True):
     """One answer per task, in order."""
 
     tasks: Annotated[
-        list[Any], msgspec.Meta(extra_json_schema={"items": {"anyOf": [ref(AcceptedView), ref(RefusedView)]}})
+        list[Any],
+        msgspec.Meta(extra_json_schema={"items": {"anyOf": [schema_ref(AcceptedView), schema_ref(RefusedView)]}}),
     ]
 
 
@@ -84,38 +91,42 @@ class BatchAnswer(msgspec.Struct, frozen=True):
     summary="Submit a task",
     description="Answered once it is on disk. `batch_products` and `full_sync` are flows: the task is the last "
     "step of one, named by the header `Flow`.",
-    parameters=[key_parameter],
+    parameters=[KEY_PARAMETER],
     body=TaskBody,
 )
 async def submit_task(request: PlainRequest) -> Response:
-    principal = await principal_of(request, Role.OPERATOR)
-    only_query(request)
-    body_kind(request, JSON)
+    principal = await require_principal(request, Role.OPERATOR)
+    check_query_names(request)
+    check_media_type(request, JSON)
     raw = await request.body()
     body = read_task(raw)
     if isinstance(body, Refusal):
-        return _unreadable(raw, body)
-    flows = services_of(request).shop_flows
+        return _unreadable_response(raw, body)
+    flows = get_services(request).shop_flows
     if flows.may_be_flow(body) and (made := await _submit_flow(request, principal, body)) is not None:
         return made
-    answer = await _submit(request, principal, [body], is_atomic=False)
+    answer = await _submit_tasks(request, principal, [body], is_atomic=False)
     (item,) = answer.items
     if isinstance(item, Refusal):
-        return refused(item, field=_field(item))
+        return refusal_response(item, field=_refused_field(item))
     view = accepted_view(item)
-    return reply(view, 201, {"Location": f"{PREFIX}/tasks/{view.id}", **replayed(answer)})
+    return json_response(view, 201, {"Location": f"{PREFIX}/tasks/{view.id}", **replay_headers(answer)})
 
 
 async def _submit_flow(request: PlainRequest, principal: Principal, body: TaskBody) -> Response | None:
     """Of a task that is a flow: its last step is the task. None for one that is submitted as any other."""
-    added = await services_of(request).shop_flows.submit_flow(body, _scope([body], principal), key_of(request))
+    added = await get_services(request).shop_flows.submit_flow(
+        body, _key_scope([body], principal), read_idempotency_key(request)
+    )
     if added is None:
         return None
     if not added.is_replay:
-        await audited(request, principal, "flow.submit", group_text(added.flow), {"task_type": body.task_type})
+        await write_audit_entry(
+            request, principal, "flow.submit", group_text(added.flow), {"task_type": body.task_type}
+        )
     view = accepted_view(added.task)
     headers = {"Location": f"{PREFIX}/tasks/{view.id}", "Flow": group_text(added.flow)}
-    return reply(view, 201, headers | ({"Idempotency-Replayed": "true"} if added.is_replay else {}))
+    return json_response(view, 201, headers | ({"Idempotency-Replayed": "true"} if added.is_replay else {}))
 
 
 @routes.plain(
@@ -125,115 +136,125 @@ async def _submit_flow(request: PlainRequest, principal: Principal, body: TaskBo
     summary="Submit up to 10,000 tasks",
     description="`each` stores those that are right and answers for each; `atomic` stores all or none (422, with "
     "the same list in `tasks`).",
-    parameters=[key_parameter, _mode_parameter],
+    parameters=[KEY_PARAMETER, _MODE_PARAMETER],
     body={JSON: TaskBatch, LINES: {"type": "string", "description": "A task per line."}},
     schemas=(AcceptedView, RefusedView),
 )
 async def submit_batch(request: PlainRequest) -> Response:
-    principal = await principal_of(request, Role.OPERATOR)
-    only_query(request, "mode")
-    is_lines = body_kind(request, JSON, LINES) == LINES
+    principal = await require_principal(request, Role.OPERATOR)
+    check_query_names(request, "mode")
+    is_lines = check_media_type(request, JSON, LINES) == LINES
     raw = await request.body()
-    bodies, mode = _lines(raw, request) if is_lines else _array(raw, request)
-    answer = await _submit(request, principal, bodies, is_atomic=mode == "atomic")
+    bodies, mode = _read_lines(raw, request) if is_lines else _read_array(raw, request)
+    answer = await _submit_tasks(request, principal, bodies, is_atomic=mode == "atomic")
     bad = [item for item in answer.items if isinstance(item, Refusal)]
     if bad and all(item.code is Code.IDEMPOTENCY_MISMATCH for item in bad):
-        return refused(bad[0], field=KEY)
+        return refusal_response(bad[0], field=KEY)
     tasks = [item_view(item) for item in answer.items]
     if bad and mode == "atomic":
-        return batch_refused(answer.items, tasks)
-    return reply({"tasks": tasks}, 200, replayed(answer))
+        return batch_refusal_response(answer.items, tasks)
+    return json_response({"tasks": tasks}, 200, replay_headers(answer))
 
 
-async def _submit(
+async def _submit_tasks(
     request: PlainRequest, principal: Principal, bodies: Sequence[TaskBody | Refusal], *, is_atomic: bool
 ) -> SubmissionAnswer:
-    key = key_of(request)
-    scope = "" if key is None else _scope(bodies, principal)
-    services = services_of(request)
+    key = read_idempotency_key(request)
+    scope = "" if key is None else _key_scope(bodies, principal)
+    services = get_services(request)
     answer = await services.submit.submit_tasks(bodies, is_atomic=is_atomic, scope=scope, key=key)
     if not answer.is_replay:
-        taken = [item.id for item in answer.items if isinstance(item, Accepted)]
-        if taken:
-            services.submit_audit.note_submit(principal, address_of(request), taken[0], taken[-1], len(taken))
+        accepted = [item.id for item in answer.items if isinstance(item, Accepted)]
+        if accepted:
+            services.submit_audit.note_submit(
+                principal, caller_address(request), accepted[0], accepted[-1], len(accepted)
+            )
     return answer
 
 
-def key_of(request: PlainRequest) -> str | None:
-    said = request.header(_KEY_HEADER)
-    return None if said is None else said.decode("latin-1")
+def read_idempotency_key(request: PlainRequest) -> str | None:
+    header = request.find_header(_KEY_HEADER)
+    return None if header is None else header.decode("latin-1")
 
 
-def _scope(bodies: Sequence[TaskBody | Refusal], principal: Principal) -> str:
+def _key_scope(bodies: Sequence[TaskBody | Refusal], principal: Principal) -> str:
     """Of an idempotency key: the project of the tasks, or the token where there is none, or more than one."""
     projects = {body.project_id for body in bodies if isinstance(body, TaskBody)}
     (only,) = projects if len(projects) == 1 else (None,)
     return f"project:{only}" if only else f"token:{principal.token}"
 
 
-def body_kind(request: PlainRequest, *known: str) -> str:
-    header = request.header(b"content-type")
+def check_media_type(request: PlainRequest, *allowed: str) -> str:
+    header = request.find_header(b"content-type")
     if header is None or header == _JSON_HEADER:
         return JSON
     sent = header.decode("latin-1")
     kind = sent.partition(";")[0].strip().lower()
-    if kind not in known:
-        raise UnsupportedMediaType(f"the body must be {' or '.join(known)}, not {shown(sent)[: limits.NAME_CHARS]}")
+    if kind not in allowed:
+        raise UnsupportedMediaType(
+            f"the body must be {' or '.join(allowed)}, not {printable_text(sent)[: limits.NAME_CHARS]}"
+        )
     return kind
 
 
-def _array(raw: bytes, request: PlainRequest) -> tuple[list[TaskBody | Refusal], str]:
+def _read_array(raw: bytes, request: PlainRequest) -> tuple[list[TaskBody | Refusal], str]:
     try:
         body = _batch(raw)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as exc:
-        raise unreadable(raw, exc, "body", BatchBody) from exc
-    mode = _mode(request, body.mode)
+        raise unreadable_body_error(raw, exc, "body", BatchBody) from exc
+    mode = _read_mode(request, body.mode)
     try:
         return read_tasks(bytes(body.tasks)), mode
     except msgspec.MsgspecError as exc:
-        raise unreadable(raw, exc, "tasks") from exc
+        raise unreadable_body_error(raw, exc, "tasks") from exc
 
 
-def unreadable(raw: bytes, exc: Exception, field: str, kind: Any = None) -> UsageError:
+def unreadable_body_error(raw: bytes, exc: Exception, field: str, kind: Any = None) -> UsageError:
     if not isinstance(exc, msgspec.ValidationError) or json_error_location.find_decode_error(raw) is not None:
         return Malformed(f"the body is not valid JSON: {json_error_location.find_decode_error(raw) or exc}")
     refusal = refusal_from_error(exc, kind)
     return InvalidInput(refusal.detail, field=refusal.field or field)
 
 
-def _lines(raw: bytes, request: PlainRequest) -> tuple[list[TaskBody | Refusal], str]:
+def _read_lines(raw: bytes, request: PlainRequest) -> tuple[list[TaskBody | Refusal], str]:
     lines = [line for line in raw.split(b"\n") if line.strip()]
     if len(lines) > limits.BATCH_TASKS:
         raise InvalidInput(f"a batch has 1 to {limits.BATCH_TASKS} tasks", field="tasks")
-    return [read_task(line) for line in lines], _mode(request, "each")
+    return [read_task(line) for line in lines], _read_mode(request, "each")
 
 
-def _mode(request: PlainRequest, usual: str) -> str:
-    mode = request.query_params.get("mode", usual)
+def _read_mode(request: PlainRequest, default: str) -> str:
+    mode = request.query_params.get("mode", default)
     if mode not in {"atomic", "each"}:
         raise InvalidInput("must be atomic or each", field="mode")
     return mode
 
 
-def _unreadable(raw: bytes, refusal: Refusal) -> Response:
+def _unreadable_response(raw: bytes, refusal: Refusal) -> Response:
     if refusal.code is Code.INVALID_INPUT and (complaint := json_error_location.find_decode_error(raw)) is not None:
-        return problem(400, "malformed", f"the body is not valid JSON: {complaint}", field=refusal.field or "body")
-    return refused(refusal, field="body")
+        return problem_response(
+            400, "malformed", f"the body is not valid JSON: {complaint}", field=refusal.field or "body"
+        )
+    return refusal_response(refusal, field="body")
 
 
-def _field(refusal: Refusal) -> str | None:
+def _refused_field(refusal: Refusal) -> str | None:
     return KEY if refusal.code is Code.IDEMPOTENCY_MISMATCH else None
 
 
-def batch_refused(items: Sequence[object], tasks: Sequence[object]) -> Response:
+def batch_refusal_response(items: Sequence[object], tasks: Sequence[object]) -> Response:
     """Of an atomic batch: nothing was stored, and the list says which task is to blame."""
-    at, first = next(
-        (at, item) for at, item in enumerate(items) if isinstance(item, Refusal) and item.code is not Code.BATCH_REFUSED
+    index, first = next(
+        (index, item)
+        for index, item in enumerate(items)
+        if isinstance(item, Refusal) and item.code is not Code.BATCH_REFUSED
     )
-    field = f"tasks[{at}].{first.field}" if first.field else f"tasks[{at}]"
-    detail = f"nothing was stored: task {at}: {first.detail}"
-    return problem(422, str(Code.BATCH_REFUSED), detail, field=field, extra={"tasks": msgspec.to_builtins(tasks)})
+    field = f"tasks[{index}].{first.field}" if first.field else f"tasks[{index}]"
+    detail = f"nothing was stored: task {index}: {first.detail}"
+    return problem_response(
+        422, str(Code.BATCH_REFUSED), detail, field=field, extra={"tasks": msgspec.to_builtins(tasks)}
+    )
 
 
-def replayed(answer: SubmissionAnswer) -> dict[str, str]:
+def replay_headers(answer: SubmissionAnswer) -> dict[str, str]:
     return {"Idempotency-Replayed": "true"} if answer.is_replay else {}

@@ -6,12 +6,12 @@ import asyncio
 
 from starlette.responses import Response
 
-from crawlfleet.api.http.auth import principal_of
+from crawlfleet.api.http.auth import require_principal
 from crawlfleet.api.http.fast_routes import PlainRequest
-from crawlfleet.api.http.parameters import known_id, only_query
-from crawlfleet.api.http.responses import reply
+from crawlfleet.api.http.parameters import check_query_names, parse_path_id
+from crawlfleet.api.http.responses import json_response
 from crawlfleet.api.http.route_table import RouteTable, describe_parameter
-from crawlfleet.api.http.services import Services, services_of
+from crawlfleet.api.http.services import Services, get_services
 from crawlfleet.api.http.shutdown import is_stopping
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.tasks import TaskView, task_view, with_result
@@ -43,13 +43,14 @@ WAIT_MOST_S = 30.0
             {"type": "number", "minimum": 0, "maximum": WAIT_MOST_S, "default": 0.0},
         ),
     ],
+    name="show",
 )
-async def show(request: PlainRequest) -> Response:
-    await principal_of(request, Role.VIEWER)
-    only_query(request, "wait_s")
-    task = known_id(request.path_params["task_id"], "task")
-    wait_s = _wait_s(request)
-    services = services_of(request)
+async def show_task(request: PlainRequest) -> Response:
+    await require_principal(request, Role.VIEWER)
+    check_query_names(request, "wait_s")
+    task = parse_path_id(request.path_params["task_id"], "task")
+    wait_s = _parse_wait_s(request)
+    services = get_services(request)
     if wait_s and not is_stopping(request):
         await _wait_for_end(services, task, wait_s)
     reader = services.task_reader
@@ -59,15 +60,15 @@ async def show(request: PlainRequest) -> Response:
     if record.group is not None and record.status.is_final and record.execution is None:
         # It may be a step of a flow, which gathered what its items gave without running itself.
         view = with_result(view, await reader.get_unrun_result(task))
-    return reply(view)
+    return json_response(view)
 
 
-def _wait_s(request: PlainRequest) -> float:
-    said = request.query_params.get("wait_s")
-    if said is None:
+def _parse_wait_s(request: PlainRequest) -> float:
+    text = request.query_params.get("wait_s")
+    if text is None:
         return 0.0
     try:
-        wait_s = float(said)
+        wait_s = float(text)
     except ValueError:
         wait_s = -1.0
     if not 0 <= wait_s <= WAIT_MOST_S:

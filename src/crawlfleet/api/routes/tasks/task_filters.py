@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from crawlfleet.api.http.parameters import Body, Label, Name, cursor_id, node_named
+from crawlfleet.api.http.parameters import Body, Label, Name, find_node_id, parse_cursor
 from crawlfleet.api.http.services import Services
 from crawlfleet.api.views.tasks import StatusWord
 from crawlfleet.errors import InvalidInput
@@ -21,7 +21,7 @@ def split_commas(value: Any) -> Any:
         value = [value]
     if not isinstance(value, list):
         return value
-    return [word for one in value for word in (one.split(",") if isinstance(one, str) else [one])]
+    return [word for entry in value for word in (entry.split(",") if isinstance(entry, str) else [entry])]
 
 
 class TaskWhere(Body):
@@ -38,16 +38,16 @@ class TaskWhere(Body):
         None, description="The beginning of a task's id or name, or a part of the host of its URL."
     )
 
-    async def resolved(self, services: Services, usual: tuple[TaskStatus, ...] = ()) -> TaskFilter:
-        """`usual` statuses where none is named. Raises InvalidInput for a node that is not there."""
+    async def resolve_filter(self, services: Services, default_statuses: tuple[TaskStatus, ...] = ()) -> TaskFilter:
+        """`default_statuses` where none is named. Raises InvalidInput for a node that is not there."""
         return TaskFilter(
-            statuses=tuple(TaskStatus.of_word(word) for word in dict.fromkeys(self.status)) or usual,
+            statuses=tuple(TaskStatus.of_word(word) for word in dict.fromkeys(self.status)) or default_statuses,
             project=self.project_id,
             workflow=self.workflow_id,
             task_type=self.type,
             queue=self.queue,
-            group=cursor_id(self.group, "group", field="group"),
-            node=None if self.node is None else await node_named(services.node_reader, self.node),
+            group=parse_cursor(self.group, "group", field="group"),
+            node=None if self.node is None else await find_node_id(services.node_reader, self.node),
         )
 
     def require_something(self, field: str) -> None:

@@ -8,21 +8,21 @@ from fastapi import Query, Request
 from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
-from crawlfleet.api.http.auth import allow, audited
-from crawlfleet.api.http.errors import refused_task
+from crawlfleet.api.http.auth import allow, write_audit_entry
+from crawlfleet.api.http.errors import task_refusal_response
 from crawlfleet.api.http.parameters import (
-    PAGE_MOST,
-    PAGE_USUAL,
+    DEFAULT_PAGE_RECORDS,
+    MAX_PAGE_RECORDS,
     Body,
     Cursor,
     Label,
     Limit,
     Name,
     TaskInPath,
-    cursor_id,
-    node_named,
+    find_node_id,
+    parse_cursor,
 )
-from crawlfleet.api.http.responses import ResponseSpec, reply
+from crawlfleet.api.http.responses import ResponseSpec, json_response
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
@@ -50,7 +50,7 @@ routes = RouteTable("tasks", PREFIX)
 
 class TaskPageQuery(TaskWhere):
     # A query has only text: a number is written as one there.
-    limit: Annotated[int, Field(ge=1, le=PAGE_MOST, strict=False)] = PAGE_USUAL
+    limit: Annotated[int, Field(ge=1, le=MAX_PAGE_RECORDS, strict=False)] = DEFAULT_PAGE_RECORDS
     cursor: str | None = Field(None, description="`next_cursor` of the page before.")
     include: Annotated[list[Literal["parameters"]], BeforeValidator(split_commas)] = Field(
         default_factory=list,
@@ -73,12 +73,12 @@ async def list_tasks(
 ) -> Response:
     """Newest first, without parameters unless they are asked for. What no index knows (`q`, `type`, `queue`, `node`) is
     searched for a bounded way back per page."""
-    where = await query.resolved(services)
+    where = await query.resolve_filter(services)
     with_parameters = "parameters" in query.include
     page = await services.task_reader.find_tasks(
-        where, query.limit, cursor_id(query.cursor), query.q, with_parameters=with_parameters
+        where, query.limit, parse_cursor(query.cursor), query.q, with_parameters=with_parameters
     )
-    return reply(
+    return json_response(
         TaskPageView(
             [task_view(record, with_parameters=with_parameters) for record in page.tasks],
             None if page.before is None else task_text(page.before),
@@ -87,38 +87,38 @@ async def list_tasks(
     )
 
 
-@routes.get("/tasks:stats", StatsView)
-async def stats(
+@routes.get("/tasks:stats", StatsView, name="stats")
+async def count_tasks(
     services: TheServices, project_id: Annotated[Name | None, Query()] = None, _: Principal = allow(Role.VIEWER)
 ) -> Response:
     """Tasks by status, from counters: exact, and as quick with millions as with none."""
-    return reply(stats_view(await services.task_reader.count_tasks(project_id)))
+    return json_response(stats_view(await services.task_reader.count_tasks(project_id)))
 
 
-@routes.get("/tasks/{task_id}/executions", ResponseSpec(ExecutionsView, "Oldest first."))
-async def executions(
+@routes.get("/tasks/{task_id}/executions", ResponseSpec(ExecutionsView, "Oldest first."), name="executions")
+async def list_executions(
     task: TaskInPath,
     services: TheServices,
-    limit: Limit = PAGE_MOST,
+    limit: Limit = MAX_PAGE_RECORDS,
     cursor: Cursor = None,
     _: Principal = allow(Role.VIEWER),
 ) -> Response:
     """Every attempt at a task, with its result."""
     record = await services.task_reader.get_task(task)
-    found = await services.task_reader.page_executions(task, limit, cursor_id(cursor, "exec") or 0)
-    progress = await services.task_reader.get_progress(found)
-    return reply(
+    executions = await services.task_reader.page_executions(task, limit, parse_cursor(cursor, "exec") or 0)
+    progress = await services.task_reader.get_progress(executions)
+    return json_response(
         ExecutionsView(
-            [execution_view(one, record.status, progress.get(one.id)) for one in found],
-            execution_text(found[-1].id) if found.has_more else None,
+            [execution_view(execution, record.status, progress.get(execution.id)) for execution in executions],
+            execution_text(executions[-1].id) if executions.has_more else None,
         )
     )
 
 
-@routes.get("/tasks/{task_id}/why", WhyView)
-async def why(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+@routes.get("/tasks/{task_id}/why", WhyView, name="why")
+async def explain_task(task: TaskInPath, services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
     """Why a task is where it is: a sentence, and the same as data."""
-    return reply(why_view(task, await services.why.explain_task(task)))
+    return json_response(why_view(task, await services.why.explain_task(task)))
 
 
 @routes.patch("/tasks/{task_id}", ChangedView)
@@ -132,39 +132,42 @@ async def change_priority(
     """Change the priority of a task that has not ended."""
     applied = await services.task_changes.reprioritize_tasks([task], body.priority)
     if task in applied.refused:
-        return refused_task(task, applied.refused[task])
-    await audited(request, principal, "task.prioritize", task_text(task), {"priority": body.priority})
-    return reply(changed_view(task, applied, priority=body.priority))
+        return task_refusal_response(task, applied.refused[task])
+    await write_audit_entry(request, principal, "task.prioritize", task_text(task), {"priority": body.priority})
+    return json_response(changed_view(task, applied, priority=body.priority))
 
 
 @routes.post(
     "/tasks/{task_id}:cancel",
     ResponseSpec(ChangedView, "Cancelled."),
     other_responses={202: ResponseSpec(ChangedView, "Its node was asked to stop it.")},
+    name="cancel",
 )
-async def cancel(
+async def cancel_task(
     task: TaskInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Final at once while no node has it; otherwise when the node has stopped it, or its lease has ended. One that
     became a flow (`batch_products`, `full_sync`) is cancelled with all of its steps."""
     applied = await services.shop_flows.cancel_tasks([task])
     if task in applied.refused:
-        return refused_task(task, applied.refused[task])
-    await audited(request, principal, "task.cancel", task_text(task))
+        return task_refusal_response(task, applied.refused[task])
+    await write_audit_entry(request, principal, "task.cancel", task_text(task))
     is_requested = not applied.after[task].is_final
-    return reply(changed_view(task, applied, is_requested=is_requested), 202 if is_requested else 200)
+    return json_response(changed_view(task, applied, is_requested=is_requested), 202 if is_requested else 200)
 
 
-@routes.post("/tasks/{task_id}:retry", ChangedView)
-async def retry(
+@routes.post("/tasks/{task_id}:retry", ChangedView, name="retry")
+async def retry_task(
     task: TaskInPath, request: Request, services: TheServices, principal: Principal = allow(Role.OPERATOR)
 ) -> Response:
     """Open the next round of a task that has ended."""
-    return await _answer(request, principal, "task.retry", task, await services.task_changes.retry_tasks([task]))
+    return await _changed_response(
+        request, principal, "task.retry", task, await services.task_changes.retry_tasks([task])
+    )
 
 
-@routes.post("/tasks/{task_id}:assign", ChangedView)
-async def assign(
+@routes.post("/tasks/{task_id}:assign", ChangedView, name="assign")
+async def assign_task(
     task: TaskInPath,
     body: AssignBody,
     request: Request,
@@ -173,15 +176,17 @@ async def assign(
 ) -> Response:
     """Give a pending task to a node of your choice, if it is one that could run it."""
     await services.task_reader.get_task(task)
-    node = await node_named(services.node_reader, body.node)
+    node = await find_node_id(services.node_reader, body.node)
     if refusal := await services.assign.assign_task(task, node):
-        return refused_task(task, refusal)
-    await audited(request, principal, "task.assign", task_text(task), {"node": node_text(node)})
-    return reply(ChangedView(task_text(task), "assigned", assigned_node=node_text(node)))
+        return task_refusal_response(task, refusal)
+    await write_audit_entry(request, principal, "task.assign", task_text(task), {"node": node_text(node)})
+    return json_response(ChangedView(task_text(task), "assigned", assigned_node=node_text(node)))
 
 
-async def _answer(request: Request, principal: Principal, action: str, task: TaskId, applied: Applied) -> Response:
+async def _changed_response(
+    request: Request, principal: Principal, action: str, task: TaskId, applied: Applied
+) -> Response:
     if task in applied.refused:
-        return refused_task(task, applied.refused[task])
-    await audited(request, principal, action, task_text(task))
-    return reply(changed_view(task, applied))
+        return task_refusal_response(task, applied.refused[task])
+    await write_audit_entry(request, principal, action, task_text(task))
+    return json_response(changed_view(task, applied))

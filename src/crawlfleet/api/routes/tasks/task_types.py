@@ -9,7 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from crawlfleet.api.http.auth import allow
-from crawlfleet.api.http.responses import reply
+from crawlfleet.api.http.responses import json_response
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import TheServices
 from crawlfleet.api.routes import PREFIX
@@ -41,4 +41,4 @@ async def list_task_types(services: TheServices, _: Principal = allow(Role.VIEWE
         TaskTypeView(record.name, record.version, record.schema, to_text(record.changed_at), connected_nodes)
         for record, connected_nodes in await services.task_reader.list_task_types()
     ]
-    return reply(TaskTypeList(views))
+    return json_response(TaskTypeList(views))

@@ -25,8 +25,8 @@ from sqlalchemy.dialects.postgresql.asyncpg import dialect as asyncpg_dialect
 
 from crawlfleet.errors import InvariantBroken, NotLeader, OutcomeUnknown, ReadTooLong, StoreUnavailable
 from crawlfleet.model.instants import Instant
-from crawlfleet.store.engine.postgres.transaction import PostgresTx, render
-from crawlfleet.store.engine.sqlalchemy_query import BROWSE_S, BROWSERS, PAGE_BYTES, RowPage, Sift, compiled
+from crawlfleet.store.engine.postgres.transaction import PostgresTx, render_sql
+from crawlfleet.store.engine.sqlalchemy_query import BROWSE_S, BROWSERS, PAGE_BYTES, RowPage, Sift, compile_query
 from crawlfleet.store.engine.transaction import LEADER_CHECK, Row, Tx
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ _AWAY = (
 )
 _DIALECT = asyncpg_dialect()  # type: ignore[no-untyped-call]
 _BEGIN = "BEGIN"
-_LEADER_CHECK = render(LEADER_CHECK)
+_LEADER_CHECK = render_sql(LEADER_CHECK)
 _ONE_ROW = "SELECT 1"
 _APPLICATION = "crawlfleet"
 # A connection that locked or wrote something has a transaction id: connections that only read are left alone.
@@ -126,23 +126,23 @@ class PostgresEngine:
     async def write(self, work: Callable[[Tx], Awaitable[T]], term: int | None = None) -> T:
         for tried in range(1, _TRIES + 1):
             try:
-                return await self._transaction(work, term)
+                return await self._run_transaction(work, term)
             except _AGAIN as exc:
                 if tried == _TRIES:
                     raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
             except StoreUnavailable as exc:
                 is_locked = isinstance(exc.__cause__, asyncpg.LockNotAvailableError)
                 # Only once: a second wait of that length would be too long for the caller.
-                if not is_locked or tried > 1 or not await self._end_silent():
+                if not is_locked or tried > 1 or not await self._end_silent_clients():
                     raise
         raise InvariantBroken("unreachable")
 
-    async def _end_silent(self) -> bool:
+    async def _end_silent_clients(self) -> bool:
         """End the connections of clients that froze while they held locks; return whether there were any."""
         rows = await self.read(lambda tx: tx.fetch(_END_SILENT))
         return bool(rows[0][0])
 
-    async def _transaction(self, work: Callable[[Tx], Awaitable[T]], term: int | None) -> T:
+    async def _run_transaction(self, work: Callable[[Tx], Awaitable[T]], term: int | None) -> T:
         is_committing = False
         try:
             async with asyncio.timeout(PATIENCE_S), self._pool.acquire() as connection, _LeftAtOnce(connection):
@@ -153,7 +153,7 @@ class PostgresEngine:
                         raise NotLeader(term)
                     tx = PostgresTx(connection)
                     outcome = await work(tx)
-                    await tx.flush()
+                    await tx.flush_inserts()
                 except TimeoutError:
                     raise
                 except Exception:
@@ -165,10 +165,10 @@ class PostgresEngine:
                 return outcome
         except _AWAY as exc:
             if is_committing:
-                raise OutcomeUnknown(f"PostgreSQL did not answer a commit: {_said(exc)}") from exc
+                raise OutcomeUnknown(f"PostgreSQL did not answer a commit: {_error_text(exc)}") from exc
             if isinstance(exc, asyncpg.DiskFullError):
                 raise StoreUnavailable(f"PostgreSQL: {exc}", told="the disk of the store is full") from exc
-            raise StoreUnavailable(f"PostgreSQL: {_said(exc)}") from exc
+            raise StoreUnavailable(f"PostgreSQL: {_error_text(exc)}") from exc
         except asyncpg.PostgresError as exc:
             if isinstance(exc, _AGAIN):
                 raise
@@ -179,25 +179,25 @@ class PostgresEngine:
             async with asyncio.timeout(PATIENCE_S), self._pool.acquire() as connection, _LeftAtOnce(connection):
                 return await work(PostgresTx(connection))
         except _AWAY as exc:
-            raise StoreUnavailable(f"PostgreSQL: {_said(exc)}") from exc
+            raise StoreUnavailable(f"PostgreSQL: {_error_text(exc)}") from exc
         except asyncpg.PostgresError as exc:
             raise InvariantBroken(f"PostgreSQL: {exc}") from exc
 
-    glance = read
+    read_by_key = read
 
-    async def browse(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+    async def browse_rows(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         try:
-            async with self._browsing() as connection:
+            async with self._browse_connection() as connection:
                 return await work(PostgresTx(connection))
         except (asyncpg.QueryCanceledError, TimeoutError) as exc:
-            raise ReadTooLong(f"PostgreSQL: {_said(exc)}") from exc
+            raise ReadTooLong(f"PostgreSQL: {_error_text(exc)}") from exc
         except _AWAY as exc:
-            raise StoreUnavailable(f"PostgreSQL: {_said(exc)}") from exc
+            raise StoreUnavailable(f"PostgreSQL: {_error_text(exc)}") from exc
         except asyncpg.PostgresError as exc:
             raise InvariantBroken(f"PostgreSQL: {exc}") from exc
 
     @contextlib.asynccontextmanager
-    async def _browsing(self) -> AsyncIterator[Connection]:
+    async def _browse_connection(self) -> AsyncIterator[Connection]:
         async with (
             asyncio.timeout(self._browse_s + BROWSE_GRACE_S),
             self._browsers.acquire() as connection,
@@ -205,25 +205,25 @@ class PostgresEngine:
         ):
             yield connection
 
-    async def query(self, query: Select[Any]) -> Sequence[Row]:
-        sql, args = compiled(query, _DIALECT)
-        return await self.browse(lambda tx: tx.fetch(sql, *args))
+    async def run_query(self, query: Select[Any]) -> Sequence[Row]:
+        sql, args = compile_query(query, _DIALECT)
+        return await self.browse_rows(lambda tx: tx.fetch(sql, *args))
 
-    async def page(
+    async def read_page(
         self, query: Select[Any], limit: int, *, max_bytes: int = PAGE_BYTES, sift: Sift | None = None
     ) -> RowPage:
-        sql, args = compiled(query, _DIALECT)
+        sql, args = compile_query(query, _DIALECT)
         page = RowPage(limit, max_bytes, sift)
 
-        async def fill(tx: Tx) -> RowPage:
+        async def fill_page(tx: Tx) -> RowPage:
             assert isinstance(tx, PostgresTx)
-            async with contextlib.aclosing(tx.rows(sql, args)) as rows:
+            async with contextlib.aclosing(tx.iterate_rows(sql, args)) as rows:
                 async for row in rows:
-                    if not page.add(row):
+                    if not page.add_row(row):
                         break
             return page
 
-        return await self.browse(fill)
+        return await self.browse_rows(fill_page)
 
     async def wall_clock(self) -> Instant | None:
         rows = await self.read(lambda tx: tx.fetch("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"))
@@ -239,7 +239,7 @@ class PostgresEngine:
             self._pool.terminate()
 
 
-def _said(exc: BaseException) -> str:
+def _error_text(exc: BaseException) -> str:
     return str(exc) or "no answer in time"
 
 

@@ -37,11 +37,11 @@ class DatabaseLock:
         self._connection: Connection | None = None
         self._retaking: asyncio.Task[None] | None = None
 
-    async def take(self) -> None:
+    async def acquire(self) -> None:
         """Take the lock. Raises ConfigError when another master has it."""
         try:
             for _ in range(TRIES):
-                if await self._try():
+                if await self._try_acquire():
                     return
                 await asyncio.sleep(AGAIN_S)
         except _AWAY as exc:
@@ -63,30 +63,30 @@ class DatabaseLock:
         if connection is not None:
             connection.terminate()
 
-    async def _try(self) -> bool:
+    async def _try_acquire(self) -> bool:
         if self._connection is None:
             self._connection = await asyncpg.connect(self._dsn, timeout=CONNECT_S, server_settings=_KEEPALIVE)
-            self._connection.add_termination_listener(self._lost)
-        take = "pg_try_advisory_lock_shared" if self._is_shared else "pg_try_advisory_lock"
-        return bool(await self._connection.fetchval(f"SELECT {take}($1)", _KEY))
+            self._connection.add_termination_listener(self._on_termination)
+        function = "pg_try_advisory_lock_shared" if self._is_shared else "pg_try_advisory_lock"
+        return bool(await self._connection.fetchval(f"SELECT {function}($1)", _KEY))
 
-    def _lost(self, connection: object) -> None:
+    def _on_termination(self, connection: object) -> None:
         if connection is self._connection:
             self._connection = None
-            self._retaking = asyncio.create_task(self._retake(), name="database-lock")
+            self._retaking = asyncio.create_task(self._retake_lock(), name="database-lock")
 
-    async def _retake(self) -> None:
-        told: set[str] = set()
+    async def _retake_lock(self) -> None:
+        logged: set[str] = set()
         while True:
             try:
-                if await self._try():
+                if await self._try_acquire():
                     log.info("database_lock_back")
                     return
-                if "second_master" not in told:
-                    told.add("second_master")
+                if "second_master" not in logged:
+                    logged.add("second_master")
                     log.error("second_master", error="another master without a broker runs on this store")
             except _AWAY as exc:
-                if "database_lock_lost" not in told:
-                    told.add("database_lock_lost")
+                if "database_lock_lost" not in logged:
+                    logged.add("database_lock_lost")
                     log.warning("database_lock_lost", error=repr(exc))
             await asyncio.sleep(RETAKE_S)

@@ -1,7 +1,7 @@
 """A PostgreSQL transaction: batches are sent as arrays, or by COPY.
 
-Plain inserts wait for the next statement: the last one of nearly every transaction, `note`, sends them all along in
-one round trip.
+Plain inserts wait for the next statement: the last one of nearly every transaction, `write_log`, sends them all along
+in one round trip.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ NOTE = (
 
 
 @lru_cache(maxsize=1024)
-def render(sql: str) -> str:
+def render_sql(sql: str) -> str:
     """Translate a statement into PostgreSQL's dialect."""
     for pattern, words in _LOCKS:
         sql = pattern.sub(words, sql)
@@ -93,7 +93,7 @@ def render(sql: str) -> str:
 @lru_cache(maxsize=256)
 def insert_sql(table: str, columns: tuple[str, ...], *, is_new: bool = False) -> str:
     conflict = " ON CONFLICT DO NOTHING" if is_new else ""
-    return f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM {_unnest(table, columns)}{conflict}"
+    return f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM {_unnest_sql(table, columns)}{conflict}"
 
 
 @lru_cache(maxsize=256)
@@ -101,12 +101,12 @@ def update_sql(table: str, columns: tuple[str, ...]) -> str:
     key, *others = columns
     settings = ", ".join(f"{name} = u.{name}" for name in others)
     return (
-        f"UPDATE {table} SET {settings} FROM {_unnest(table, columns)} "
+        f"UPDATE {table} SET {settings} FROM {_unnest_sql(table, columns)} "
         f"WHERE {table}.{key} = u.{key} AND {table}.{key} = ANY($1)"
     )
 
 
-def _unnest(table: str, columns: Sequence[str]) -> str:
+def _unnest_sql(table: str, columns: Sequence[str]) -> str:
     kinds = schema.metadata.tables[table].c
     arrays = ", ".join(f"${n}::{kinds[name].type.compile(_DIALECT)}[]" for n, name in enumerate(columns, 1))
     return f"unnest({arrays}) AS u({', '.join(columns)})"
@@ -118,10 +118,10 @@ class PostgresTx:
         self._held: list[tuple[str, list[Any]]] = []
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Row]:
-        await self.flush()
-        return [tuple(record) for record in await self._connection.fetch(render(sql), *args)]
+        await self.flush_inserts()
+        return [tuple(record) for record in await self._connection.fetch(render_sql(sql), *args)]
 
-    async def rows(self, sql: str, args: Sequence[Any]) -> AsyncGenerator[Row]:
+    async def iterate_rows(self, sql: str, args: Sequence[Any]) -> AsyncGenerator[Row]:
         """Iterate over rows with a cursor, a few at a time, and fewer if they are large: rows not asked for are not
         sent."""
         async with self._connection.transaction(readonly=True):
@@ -138,70 +138,70 @@ class PostgresTx:
                 count = max(1, min(_MOST_ROWS, _ROWS_BYTES * len(records) // max(1, size)))
 
     async def execute(self, sql: str, *args: Any) -> int:
-        await self.flush()
-        tag = await self._connection.execute(render(sql), *args)
+        await self.flush_inserts()
+        tag = await self._connection.execute(render_sql(sql), *args)
         return int(tag.rpartition(" ")[2])
 
     async def insert(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
         if not rows:
             return
         if len(rows) < _COPY_FROM:
-            self._held.append((insert_sql(table.name, tuple(columns)), _columns(rows)))
+            self._held.append((insert_sql(table.name, tuple(columns)), _to_columns(rows)))
         else:
             await self._connection.copy_records_to_table(table.name, records=rows, columns=list(columns))
 
     async def insert_new(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
         if rows:
-            await self.flush()
-            await self._connection.execute(insert_sql(table.name, tuple(columns), is_new=True), *_columns(rows))
+            await self.flush_inserts()
+            await self._connection.execute(insert_sql(table.name, tuple(columns), is_new=True), *_to_columns(rows))
 
     async def add_pending(self, rows: Sequence[Row]) -> None:
-        columns = _columns(rows)
+        columns = _to_columns(rows)
         is_grouped = any(columns[3])
         # Most tasks are in no group: a column without values is not sent.
         self._held.append((ADD_PENDING_MEMBERS, columns) if is_grouped else (ADD_PENDING, columns[:3]))
 
     async def update(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
         if rows:
-            await self.flush()
-            await self._connection.execute(update_sql(table.name, tuple(columns)), *_columns(rows))
+            await self.flush_inserts()
+            await self._connection.execute(update_sql(table.name, tuple(columns)), *_to_columns(rows))
 
     async def add_seen(self, crawl: int, hashes: Sequence[bytes]) -> set[bytes]:
-        await self.flush()
+        await self.flush_inserts()
         return {record[0] for record in await self._connection.fetch(SEE, crawl, list(hashes))}
 
     # These two lock many live rows each. They lock in order of id, as all other statements do: two transactions that
     # meet on the same tasks in different orders would wait for each other until the server detected the deadlock, a
     # whole second later.
 
-    async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
-        await self.flush()
-        records = await self._connection.fetch(ASSIGN, *_columns(sorted(rows)), now, now + START_GRACE_MS)
+    async def assign_tasks(self, rows: Sequence[Row], now: int) -> list[int]:
+        await self.flush_inserts()
+        records = await self._connection.fetch(ASSIGN, *_to_columns(sorted(rows)), now, now + START_GRACE_MS)
         return [record[0] for record in records]
 
-    async def complete(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
-        await self.flush()
-        columns = _columns(sorted(rows, key=lambda row: row[0]))
+    async def complete_tasks(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
+        await self.flush_inserts()
+        columns = _to_columns(sorted(rows, key=lambda row: row[0]))
         return [tuple(record) for record in await self._connection.fetch(COMPLETE, *columns, now)]
 
-    async def note(self, deltas: Sequence[Row], outbox: Row) -> None:
-        moved = _columns(deltas) if deltas else [[], [], []]
-        await self._send([(NOTE, [*moved, *outbox])])
+    async def write_log(self, deltas: Sequence[Row], outbox: Row) -> None:
+        moved = _to_columns(deltas) if deltas else [[], [], []]
+        await self._send_held([(NOTE, [*moved, *outbox])])
 
-    async def flush(self) -> None:
+    async def flush_inserts(self) -> None:
         """Send the inserts that still wait."""
         if self._held:
-            await self._send([])
+            await self._send_held([])
 
-    async def _send(self, last: list[tuple[str, list[Any]]]) -> None:
+    async def _send_held(self, last: list[tuple[str, list[Any]]]) -> None:
         *others, (sql, args) = self._held + last
         self._held = []
         arguments: list[Any] = []
         parts = []
         for number, (insert, own) in enumerate(others):
-            parts.append(f"held{number} AS ({_shifted(insert, len(arguments))})")
+            parts.append(f"held{number} AS ({_shift_arguments(insert, len(arguments))})")
             arguments += own
-        text = _shifted(sql, len(arguments))
+        text = _shift_arguments(sql, len(arguments))
         if parts:
             joined = ", ".join(parts)
             text = f"WITH {joined}, {text[5:]}" if text.startswith("WITH ") else f"WITH {joined} {text}"
@@ -209,10 +209,10 @@ class PostgresTx:
 
 
 @lru_cache(maxsize=256)
-def _shifted(sql: str, by: int) -> str:
+def _shift_arguments(sql: str, by: int) -> str:
     """Renumber the arguments of a statement by an offset."""
     return _ARGUMENT.sub(lambda found: f"${int(found.group(1)) + by}", sql) if by else sql
 
 
-def _columns(rows: Sequence[Row]) -> list[list[Any]]:
+def _to_columns(rows: Sequence[Row]) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)]

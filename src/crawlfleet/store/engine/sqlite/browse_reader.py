@@ -26,7 +26,7 @@ _STEPS = 5_000
 """Number of steps of SQLite's virtual machine between two looks at the clock: far less than a millisecond."""
 
 
-class _Job(NamedTuple):
+class _Request(NamedTuple):
     work: Work
     deadline: float
     loop: asyncio.AbstractEventLoop
@@ -43,48 +43,48 @@ class Browser:
         self._connect = connect
         self._read_once = read_once
         self._deadline_s = deadline_s
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._threads = [
-            threading.Thread(target=self._run, name=f"sqlite-browser-{number}", daemon=True)
+            threading.Thread(target=self._serve_reads, name=f"sqlite-browser-{number}", daemon=True)
             for number in range(BROWSERS)
         ]
         for thread in self._threads:
             thread.start()
 
-    async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+    async def read_rows(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._jobs.put(_Job(work, time.monotonic() + self._deadline_s, loop, future))
+        self._requests.put(_Request(work, time.monotonic() + self._deadline_s, loop, future))
         return await future
 
     async def close(self) -> None:
         for _ in self._threads:
-            self._jobs.put(None)
+            self._requests.put(None)
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
 
-    def _run(self) -> None:
+    def _serve_reads(self) -> None:
         connection = self._connect()
         try:
-            while (job := self._jobs.get()) is not None:
-                self._answer(job, self._outcome(connection, job))
+            while (request := self._requests.get()) is not None:
+                self._send_outcome(request, self._read_outcome(connection, request))
         finally:
             connection.close()
 
-    def _outcome(self, connection: sqlite3.Connection, job: _Job) -> Any:
-        if job.is_over():
+    def _read_outcome(self, connection: sqlite3.Connection, request: _Request) -> Any:
+        if request.is_over():
             return ReadTooLong()
-        connection.set_progress_handler(lambda: int(job.is_over()), _STEPS)
+        connection.set_progress_handler(lambda: int(request.is_over()), _STEPS)
         try:
-            return self._read_once(connection, job.work)
+            return self._read_once(connection, request.work)
         except Exception as exc:
             return ReadTooLong() if _is_interrupted(exc) else exc
         finally:
             connection.set_progress_handler(None, 0)
 
-    def _answer(self, job: _Job, outcome: Any) -> None:
+    def _send_outcome(self, request: _Request, outcome: Any) -> None:
         try:
-            job.loop.call_soon_threadsafe(_settle, job.future, outcome)
+            request.loop.call_soon_threadsafe(_settle_future, request.future, outcome)
         except RuntimeError:
             pass  # the event loop of the caller closed meanwhile
 
@@ -94,7 +94,7 @@ def _is_interrupted(exc: BaseException) -> bool:
     return getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
 
 
-def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
+def _settle_future(future: asyncio.Future[Any], outcome: Any) -> None:
     if future.cancelled():
         return
     if isinstance(outcome, BaseException):

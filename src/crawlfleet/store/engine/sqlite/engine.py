@@ -1,8 +1,8 @@
 """The SQLite engine: one writer thread owns the only connection that writes; a reader thread and the loop have their
 own.
 
-The connection on the loop is for glances. Reads for people have threads apart (see `browse_reader.py`): the loops of
-the leader never wait for them.
+The connection on the loop is for reads of few rows by key. Reads for people have threads apart (see
+`browse_reader.py`): the loops of the leader never wait for them.
 
 Group commit: while one commit is on its way to disk, the writes that arrive are collected and go into the next one
 together, each in a savepoint of its own, so that one that fails does not affect the others. An idle writer commits at
@@ -27,7 +27,7 @@ from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 
 from crawlfleet.errors import CrawlfleetError, InvariantBroken, NotLeader, StoreUnavailable
 from crawlfleet.model.instants import Instant
-from crawlfleet.store.engine.sqlalchemy_query import BROWSE_S, PAGE_BYTES, RowPage, Sift, compiled
+from crawlfleet.store.engine.sqlalchemy_query import BROWSE_S, PAGE_BYTES, RowPage, Sift, compile_query
 from crawlfleet.store.engine.sqlite.browse_reader import Browser
 from crawlfleet.store.engine.sqlite.transaction import SqliteTx
 from crawlfleet.store.engine.transaction import LEADER_CHECK, Row, Tx
@@ -40,7 +40,7 @@ _BROWSER_CACHE_KIB = 16_384
 _DIALECT = sqlite_dialect()
 
 
-class _Job(NamedTuple):
+class _Request(NamedTuple):
     work: Work
     term: int | None
     loop: asyncio.AbstractEventLoop
@@ -50,14 +50,16 @@ class _Job(NamedTuple):
 class SqliteEngine:
     def __init__(self, path: Path, *, synchronous: str = "FULL", browse_s: float = BROWSE_S) -> None:
         self._path = path
-        self._writer = connect(path, synchronous=synchronous)
-        self._reader = connect(path, synchronous=synchronous)
-        self._glancer = connect(path, synchronous=synchronous)
-        self._writes: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._reads: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._writer = open_connection(path, synchronous=synchronous)
+        self._reader = open_connection(path, synchronous=synchronous)
+        self._key_reader = open_connection(path, synchronous=synchronous)
+        self._writes: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._reads: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._is_closed = False
         self._browser = Browser(
-            lambda: connect(path, synchronous=synchronous, cache_kib=_BROWSER_CACHE_KIB), read_once, deadline_s=browse_s
+            lambda: open_connection(path, synchronous=synchronous, cache_kib=_BROWSER_CACHE_KIB),
+            read_once,
+            deadline_s=browse_s,
         )
         self._threads = [
             threading.Thread(target=self._write_loop, name="sqlite-writer", daemon=True),
@@ -67,30 +69,30 @@ class SqliteEngine:
             thread.start()
 
     async def write(self, work: Callable[[Tx], Awaitable[T]], term: int | None = None) -> T:
-        return cast("T", await self._hand(self._writes, work, term))
+        return cast("T", await self._enqueue_work(self._writes, work, term))
 
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
-        return cast("T", await self._hand(self._reads, work, None))
+        return cast("T", await self._enqueue_work(self._reads, work, None))
 
-    async def glance(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+    async def read_by_key(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         if self._is_closed:
             raise StoreUnavailable("the store is closed")
         with _translated:
-            return drive(work(SqliteTx(self._glancer)))
+            return drive_coroutine(work(SqliteTx(self._key_reader)))
 
-    async def browse(self, work: Callable[[Tx], Awaitable[T]]) -> T:
+    async def browse_rows(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         if self._is_closed:
             raise StoreUnavailable("the store is closed")
-        return await self._browser.read(work)
+        return await self._browser.read_rows(work)
 
-    async def query(self, query: Select[Any]) -> Sequence[Row]:
-        sql, args = compiled(query, _DIALECT)
-        return await self.browse(lambda tx: tx.fetch(sql, *args))
+    async def run_query(self, query: Select[Any]) -> Sequence[Row]:
+        sql, args = compile_query(query, _DIALECT)
+        return await self.browse_rows(lambda tx: tx.fetch(sql, *args))
 
-    async def page(
+    async def read_page(
         self, query: Select[Any], limit: int, *, max_bytes: int = PAGE_BYTES, sift: Sift | None = None
     ) -> RowPage:
-        return await self.browse(lambda tx: _fill(tx, query, RowPage(limit, max_bytes, sift)))
+        return await self.browse_rows(lambda tx: _fill_page(tx, query, RowPage(limit, max_bytes, sift)))
 
     async def wall_clock(self) -> Instant | None:
         return None
@@ -104,36 +106,39 @@ class SqliteEngine:
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
         await self._browser.close()
-        self._glancer.close()
+        self._key_reader.close()
         self._reader.close()
         self._writer.close()
 
-    async def _hand(self, jobs: queue.SimpleQueue[_Job | None], work: Work, term: int | None) -> Any:
+    async def _enqueue_work(self, requests: queue.SimpleQueue[_Request | None], work: Work, term: int | None) -> Any:
         if self._is_closed:
             raise StoreUnavailable("the store is closed")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        jobs.put(_Job(work, term, loop, future))
+        requests.put(_Request(work, term, loop, future))
         # Shielded: a caller that gives up must not look as if nothing happened, since the work still runs to its end.
         return await asyncio.shield(future)
 
     def _write_loop(self) -> None:
         while (first := self._writes.get()) is not None:
-            jobs, is_last = _gathered(first, self._writes)
-            _deliver(jobs, commit_group(self._writer, [(job.work, job.term) for job in jobs]))
+            requests, is_last = _collect_group(first, self._writes)
+            _deliver_outcomes(
+                requests, commit_group(self._writer, [(request.work, request.term) for request in requests])
+            )
             if is_last:
                 return
 
     def _read_loop(self) -> None:
-        while (job := self._reads.get()) is not None:
-            _deliver([job], [_outcome(lambda job=job: read_once(self._reader, job.work))])  # type: ignore[misc]
+        while (request := self._reads.get()) is not None:
+            outcome = _value_or_error(lambda request=request: read_once(self._reader, request.work))  # type: ignore[misc]
+            _deliver_outcomes([request], [outcome])
 
 
 class InlineEngine:
     """The engine for the simulation: it runs the same statements on the caller's own event loop."""
 
     def __init__(self, path: Path, *, synchronous: str = "OFF") -> None:
-        self._connection = connect(path, synchronous=synchronous)
+        self._connection = open_connection(path, synchronous=synchronous)
 
     async def write(self, work: Callable[[Tx], Awaitable[T]], term: int | None = None) -> T:
         (outcome,) = commit_group(self._connection, [(work, term)])
@@ -144,20 +149,20 @@ class InlineEngine:
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         # No write can happen meanwhile: there is only one connection, and this code never suspends.
         with _translated:
-            return drive(work(SqliteTx(self._connection)))
+            return drive_coroutine(work(SqliteTx(self._connection)))
 
-    glance = read
+    read_by_key = read
 
-    browse = read
+    browse_rows = read
 
-    async def query(self, query: Select[Any]) -> Sequence[Row]:
-        sql, args = compiled(query, _DIALECT)
-        return await self.browse(lambda tx: tx.fetch(sql, *args))
+    async def run_query(self, query: Select[Any]) -> Sequence[Row]:
+        sql, args = compile_query(query, _DIALECT)
+        return await self.browse_rows(lambda tx: tx.fetch(sql, *args))
 
-    async def page(
+    async def read_page(
         self, query: Select[Any], limit: int, *, max_bytes: int = PAGE_BYTES, sift: Sift | None = None
     ) -> RowPage:
-        return await self.browse(lambda tx: _fill(tx, query, RowPage(limit, max_bytes, sift)))
+        return await self.browse_rows(lambda tx: _fill_page(tx, query, RowPage(limit, max_bytes, sift)))
 
     async def wall_clock(self) -> Instant | None:
         return None
@@ -166,17 +171,17 @@ class InlineEngine:
         self._connection.close()
 
 
-async def _fill(tx: Tx, query: Select[Any], page: RowPage) -> RowPage:
+async def _fill_page(tx: Tx, query: Select[Any], page: RowPage) -> RowPage:
     assert isinstance(tx, SqliteTx)
-    sql, args = compiled(query, _DIALECT)
-    with contextlib.closing(tx.rows(sql, args)) as rows:
+    sql, args = compile_query(query, _DIALECT)
+    with contextlib.closing(tx.iterate_rows(sql, args)) as rows:
         for row in rows:
-            if not page.add(row):
+            if not page.add_row(row):
                 break
     return page
 
 
-def connect(path: Path, *, synchronous: str, cache_kib: int = 65_536) -> sqlite3.Connection:
+def open_connection(path: Path, *, synchronous: str, cache_kib: int = 65_536) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512)
     for pragma in (
         "journal_mode = WAL",
@@ -191,7 +196,7 @@ def connect(path: Path, *, synchronous: str, cache_kib: int = 65_536) -> sqlite3
     return connection
 
 
-def drive(coroutine: Awaitable[T]) -> T:
+def drive_coroutine(coroutine: Awaitable[T]) -> T:
     """Run a coroutine that never suspends, and return its value."""
     stepped: Coroutine[Any, Any, T] = coroutine  # type: ignore[assignment]
     try:
@@ -206,7 +211,7 @@ def read_once(connection: sqlite3.Connection, work: Callable[[Tx], Awaitable[T]]
     with _translated:
         connection.execute("BEGIN")
         try:
-            return drive(work(SqliteTx(connection)))
+            return drive_coroutine(work(SqliteTx(connection)))
         finally:
             connection.execute("ROLLBACK")
 
@@ -218,7 +223,7 @@ def commit_group(connection: sqlite3.Connection, works: Sequence[tuple[Work, int
         with _translated:
             connection.execute("BEGIN IMMEDIATE")
             try:
-                outcomes = [_run(connection, work, term, is_alone=len(works) == 1) for work, term in works]
+                outcomes = [_run_work(connection, work, term, is_alone=len(works) == 1) for work, term in works]
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -229,61 +234,61 @@ def commit_group(connection: sqlite3.Connection, works: Sequence[tuple[Work, int
     return outcomes
 
 
-def _run(connection: sqlite3.Connection, work: Work, term: int | None, *, is_alone: bool) -> Any:
+def _run_work(connection: sqlite3.Connection, work: Work, term: int | None, *, is_alone: bool) -> Any:
     tx = SqliteTx(connection)
     if is_alone:
-        return drive(_under(tx, work, term))
+        return drive_coroutine(_run_under_term(tx, work, term))
     connection.execute("SAVEPOINT piece")
     try:
-        outcome = drive(_under(tx, work, term))
+        outcome = drive_coroutine(_run_under_term(tx, work, term))
     except Exception as exc:
         # A full disk may already have rolled everything back: then the whole group failed, and each of its callers
         # gets the error.
         if not connection.in_transaction:
             raise
         connection.execute("ROLLBACK TO piece")
-        outcome = _as_ours(exc)
+        outcome = _translate_error(exc)
     connection.execute("RELEASE piece")
     return outcome
 
 
-async def _under(tx: Tx, work: Work, term: int | None) -> Any:
+async def _run_under_term(tx: Tx, work: Work, term: int | None) -> Any:
     if term is not None and not await tx.fetch(LEADER_CHECK, term):
         raise NotLeader(term)
     return await work(tx)
 
 
-def _gathered(first: _Job, jobs: queue.SimpleQueue[_Job | None]) -> tuple[list[_Job], bool]:
+def _collect_group(first: _Request, requests: queue.SimpleQueue[_Request | None]) -> tuple[list[_Request], bool]:
     group = [first]
     while len(group) < _GROUP_MOST:
         try:
-            job = jobs.get_nowait()
+            request = requests.get_nowait()
         except queue.Empty:
             break
-        if job is None:
+        if request is None:
             return group, True
-        group.append(job)
+        group.append(request)
     return group, False
 
 
-def _outcome(run: Callable[[], Any]) -> Any:
+def _value_or_error(run: Callable[[], Any]) -> Any:
     try:
         return run()
     except Exception as exc:
         return exc
 
 
-def _deliver(jobs: Sequence[_Job], outcomes: Sequence[Any]) -> None:
+def _deliver_outcomes(requests: Sequence[_Request], outcomes: Sequence[Any]) -> None:
     by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
-    for job, outcome in zip(jobs, outcomes, strict=True):
-        by_loop.setdefault(job.loop, []).append((job.future, outcome))
+    for request, outcome in zip(requests, outcomes, strict=True):
+        by_loop.setdefault(request.loop, []).append((request.future, outcome))
     for loop, pairs in by_loop.items():
         # If the loop closed meanwhile, no caller is left to be answered.
         with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(_settle, pairs)
+            loop.call_soon_threadsafe(_settle_futures, pairs)
 
 
-def _settle(pairs: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
+def _settle_futures(pairs: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
     for future, outcome in pairs:
         if future.cancelled():
             continue
@@ -302,17 +307,17 @@ class _Translating:
 
     def __exit__(self, _kind: object, exc: BaseException | None, _trace: object) -> None:
         if isinstance(exc, sqlite3.Error):
-            raise _as_ours(exc) from exc
+            raise _translate_error(exc) from exc
 
 
 _translated = _Translating()
 
 
-def _as_ours(exc: Exception) -> Exception:
+def _translate_error(exc: Exception) -> Exception:
     if isinstance(exc, CrawlfleetError):
         return exc
     if isinstance(exc, sqlite3.OperationalError):
-        translated: Exception = _unavailable(exc)
+        translated: Exception = _unavailable_error(exc)
     elif isinstance(exc, sqlite3.Error):
         translated = InvariantBroken(f"SQLite: {exc}")
     else:
@@ -321,7 +326,7 @@ def _as_ours(exc: Exception) -> Exception:
     return translated
 
 
-def _unavailable(exc: sqlite3.OperationalError) -> StoreUnavailable:
+def _unavailable_error(exc: sqlite3.OperationalError) -> StoreUnavailable:
     if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
         return StoreUnavailable(f"SQLite: {exc}", told="the disk of the store is full")
     return StoreUnavailable(f"SQLite: {exc}")

@@ -17,7 +17,7 @@ class FileLock:
         self._path = database.with_name(f"{database.name}.lock")
         self._file: int | None = None
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         try:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as exc:

@@ -1,4 +1,4 @@
-"""A SQLite transaction. Its coroutines never suspend: see `engine.drive`."""
+"""A SQLite transaction. Its coroutines never suspend: see `engine.drive_coroutine`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _to_json = msgspec.json.Encoder().encode
 
 
 @lru_cache(maxsize=1024)
-def render(sql: str) -> str:
+def render_sql(sql: str) -> str:
     """Translate a statement into SQLite's dialect."""
     sql = _LOCK.sub("", sql)
     sql = _AMONG.sub(r"IN (SELECT value FROM json_each(?\1))", sql)
@@ -73,9 +73,9 @@ class SqliteTx:
         self._connection = connection
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Row]:
-        return self._connection.execute(render(sql), [_bound(arg) for arg in args]).fetchall()
+        return self._connection.execute(render_sql(sql), [_bind_argument(arg) for arg in args]).fetchall()
 
-    def rows(self, sql: str, args: Sequence[Any]) -> Generator[Row]:
+    def iterate_rows(self, sql: str, args: Sequence[Any]) -> Generator[Row]:
         """Iterate over rows one by one: rows not asked for are not read."""
         cursor = self._connection.execute(sql, args)
         try:
@@ -84,7 +84,7 @@ class SqliteTx:
             cursor.close()
 
     async def execute(self, sql: str, *args: Any) -> int:
-        return self._connection.execute(render(sql), [_bound(arg) for arg in args]).rowcount
+        return self._connection.execute(render_sql(sql), [_bind_argument(arg) for arg in args]).rowcount
 
     async def insert(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
         self._connection.executemany(insert_sql(table.name, tuple(columns)), rows)
@@ -99,7 +99,7 @@ class SqliteTx:
         run = self._connection.execute
         return {key for key in hashes if run(SEE, (crawl, key)).rowcount}
 
-    async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
+    async def assign_tasks(self, rows: Sequence[Row], now: int) -> list[int]:
         changed = self._connection.executemany(
             ASSIGN,
             [(node, session, run, now, now + START_GRACE_MS, task, lane) for task, lane, run, node, session in rows],
@@ -108,8 +108,8 @@ class SqliteTx:
         if changed == len(rows):
             return tasks
         # Some tasks were not pending any more: the fence that each moved row now carries shows which ones moved.
-        found = dict(self._connection.execute(ASSIGNED, [_to_json(tasks).decode()]).fetchall())
-        return [task for task, _, run, _, _ in rows if found.get(task) == run]
+        executions = dict(self._connection.execute(ASSIGNED, [_to_json(tasks).decode()]).fetchall())
+        return [task for task, _, run, _, _ in rows if executions.get(task) == run]
 
     async def add_pending(self, rows: Sequence[Row]) -> None:
         alike: dict[Row, list[int]] = {}
@@ -118,7 +118,7 @@ class SqliteTx:
         for like, tasks in alike.items():
             self._connection.execute(ADD_PENDING, [_to_json(tasks).decode(), *like])
 
-    async def complete(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
+    async def complete_tasks(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
         run, fence = self._connection.execute, itemgetter(0, 1, 2)
         wanted = set(map(fence, rows))
         held = run(HELD, [_to_json([row[0] for row in rows]).decode()]).fetchall()
@@ -143,14 +143,14 @@ class SqliteTx:
                 read = f"json_extract(said.value, '$[{len(sent)}]')"
                 words[name] = read if name == "told" else f"CAST({read} AS BLOB)"
                 sent.append(column if name == "told" else [value and value.decode() for value in column])
-        said = _to_json(list(zip(*sent, strict=True))).decode()
-        self._connection.execute(KEEP_FINAL.format(**words), [said, now])
+        body = _to_json(list(zip(*sent, strict=True))).decode()
+        self._connection.execute(KEEP_FINAL.format(**words), [body, now])
 
-    async def note(self, deltas: Sequence[Row], outbox: Row) -> None:
+    async def write_log(self, deltas: Sequence[Row], outbox: Row) -> None:
         if deltas:
             self._connection.executemany(MOVED, deltas)
         self._connection.execute(TOLD, outbox)
 
 
-def _bound(arg: Any) -> Any:
+def _bind_argument(arg: Any) -> Any:
     return _to_json(arg).decode() if isinstance(arg, list) else arg

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql.asyncpg import dialect as asyncpg_dialect
 from crawlfleet.store.engine.migrate import migrate_postgres
 from crawlfleet.store.engine.postgres import transaction as postgres
 from crawlfleet.store.engine.postgres.engine import PostgresEngine
-from crawlfleet.store.engine.sqlalchemy_query import PAGE_BYTES, RowPage, Sift, compiled
+from crawlfleet.store.engine.sqlalchemy_query import PAGE_BYTES, RowPage, Sift, compile_query
 from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.store import SqlStore
 from testkit.factories import Kit
@@ -73,13 +73,13 @@ class NotingTx:
             await self._note(postgres.update_sql(table.name, tuple(columns)), *_columns(rows))
         await self._tx.update(table, columns, rows)
 
-    async def assign(self, rows: Sequence[Row], now: int) -> list[int]:
+    async def assign_tasks(self, rows: Sequence[Row], now: int) -> list[int]:
         await self._note(postgres.ASSIGN, *_columns(rows), now, now)
-        return await self._tx.assign(rows, now)
+        return await self._tx.assign_tasks(rows, now)
 
-    async def complete(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
+    async def complete_tasks(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
         await self._note(postgres.COMPLETE, *_columns(rows), now)
-        return await self._tx.complete(rows, now)
+        return await self._tx.complete_tasks(rows, now)
 
     def __getattr__(self, name: str) -> Any:
         """What only inserts."""
@@ -101,20 +101,20 @@ class NotingEngine:
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         return await self._engine.read(lambda tx: work(NotingTx(tx, self.plans)))
 
-    glance = browse = read
+    read_by_key = browse_rows = read
 
-    async def page(
+    async def read_page(
         self, query: Select[Any], limit: int, *, max_bytes: int = PAGE_BYTES, sift: Sift | None = None
     ) -> RowPage:
         page = RowPage(limit, max_bytes, sift)
-        all(page.add(row) for row in await self.query(query))
+        all(page.add_row(row) for row in await self.run_query(query))
         return page
 
     async def wall_clock(self) -> int | None:
         return await self._engine.wall_clock()
 
-    async def query(self, query: Select[Any]) -> Sequence[Row]:
-        sql, args = compiled(query, asyncpg_dialect())  # type: ignore[no-untyped-call]
+    async def run_query(self, query: Select[Any]) -> Sequence[Row]:
+        sql, args = compile_query(query, asyncpg_dialect())  # type: ignore[no-untyped-call]
         return await self.read(lambda tx: tx.fetch(sql, *args))
 
     async def close(self) -> None:

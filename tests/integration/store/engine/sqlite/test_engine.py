@@ -13,7 +13,7 @@ from crawlfleet.errors import InvariantBroken, NotLeader, StoreUnavailable
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.store import schema
 from crawlfleet.store.engine.migrate import migrate_sqlite
-from crawlfleet.store.engine.sqlite.engine import SqliteEngine, commit_group, connect
+from crawlfleet.store.engine.sqlite.engine import SqliteEngine, commit_group, open_connection
 from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.store import SqlStore
 from testkit.factories import Kit
@@ -56,7 +56,7 @@ async def put_and_fail(tx: Tx, name: str) -> None:
 
 
 def test_one_that_fails_takes_nobody_of_its_group_with_it(path: Path) -> None:
-    connection = connect(path, synchronous="OFF")
+    connection = open_connection(path, synchronous="OFF")
     outcomes = commit_group(
         connection,
         [
@@ -73,7 +73,7 @@ def test_one_that_fails_takes_nobody_of_its_group_with_it(path: Path) -> None:
 
 
 def test_a_group_is_one_commit(path: Path) -> None:
-    connection = connect(path, synchronous="OFF")
+    connection = open_connection(path, synchronous="OFF")
     said: list[str] = []
     connection.set_trace_callback(said.append)
     commit_group(connection, [(lambda tx, name=f"q{n}": put(tx, name), None) for n in range(20)])  # type: ignore[misc]

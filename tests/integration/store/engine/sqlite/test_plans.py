@@ -81,7 +81,7 @@ async def test_no_hot_statement_scans_a_table_that_grows(engine: OpenEngine, kit
 
 
 async def test_no_statement_at_the_top_of_a_module_scans_a_table_that_grows(engine: OpenEngine, kit: Kit) -> None:
-    statements = {name: transaction.render(sql) for name, sql in statement_constants(transaction).items()}
+    statements = {name: transaction.render_sql(sql) for name, sql in statement_constants(transaction).items()}
     assert len(statements) > 30
     plans = {name: plan(engine.connection, sql) for name, sql in statements.items()}
     scans = {name: steps for name, steps in plans.items() if [s for s in steps if is_scan(s, statements[name])]}
