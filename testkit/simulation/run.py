@@ -49,7 +49,7 @@ class Scale:
     faults: int = 10
     busy_s: float = 300.0
     """Virtual time in which work is submitted and faults are injected."""
-    total_s: float = 600.0
+    total_s: float = 1200.0
     """Virtual time after which the run ends in any case."""
 
 
