@@ -19,6 +19,9 @@ class Masters:
         self._rng = rng
         self.current_index = 0
 
+    def __len__(self) -> int:
+        return len(self._transports)
+
     def __getitem__(self, index: int) -> MasterTransport:
         return self._transports[index]
 

@@ -5,6 +5,8 @@
                 call empty. Its answer, if it comes, is handled like any other: every command is applied once.
     silent      A call that is not answered when the next one is due may be lost: the next master is called, without
                 a long poll. Several such tries fit into a lease.
+    given up    When two calls wait at one master and both are silent, the older one ends before its time, as if it
+                had timed out: a master that stands still must not keep the node from calling the next one.
 
 There are never more than two calls under way. Each carries everything that is not acknowledged, so a lost call or a
 lost answer needs no bookkeeping. While a call with outcomes is on its way (it is answered at once), outcomes are
@@ -76,13 +78,21 @@ class SyncCall:
     started: list[HeldExecution]
     has_outcomes: bool
     is_leaving: bool
+    is_given_up: bool = False
     task: asyncio.Task[None] | None = None
 
     def mark_overtaken(self, now: float) -> None:
         """Shorten the timeout after a newer call was answered: this one must not count as under way for long."""
+        self._end_by(now + OVERTAKEN_S)
+
+    def give_up(self, now: float) -> None:
+        self.is_given_up = True
+        self._end_by(now)
+
+    def _end_by(self, instant: float) -> None:
         ends_at = self.timeout.when()
-        if not self.timeout.expired() and (ends_at is None or now + OVERTAKEN_S < ends_at):
-            self.timeout.reschedule(now + OVERTAKEN_S)
+        if not self.timeout.expired() and (ends_at is None or instant < ends_at):
+            self.timeout.reschedule(instant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +167,16 @@ class Syncer:
 
     async def _run_step(self, group: asyncio.TaskGroup) -> None:
         now = self._clock.monotonic()
-        due_at, save_at = self._next_sync_at(), self._parts.outcomes.save_at
+        due_at, give_up_at, save_at = self._next_sync_at(), self._give_up_at(), self._parts.outcomes.save_at
         if due_at is not None and due_at <= now:
             self._send_sync(group, now)
+        elif give_up_at is not None and give_up_at <= now:
+            self._calls[0].give_up(now)
         elif save_at is not None and save_at <= now:
             self._parts.outcomes.save()
         else:
             await self._parts.sync_trigger.wait_until(
-                min((instant for instant in (due_at, save_at) if instant is not None), default=None)
+                min((instant for instant in (due_at, give_up_at, save_at) if instant is not None), default=None)
             )
 
     def _next_sync_at(self) -> float | None:
@@ -183,6 +195,14 @@ class Syncer:
                 triggered_at = max(triggered_at, newest.sent_at + ANSWER_EXPECTED_S)
             due_at = min(due_at, triggered_at)
         return max(due_at, self._not_before)
+
+    def _give_up_at(self) -> float | None:
+        """Monotonic time at which the older of two calls at one master is given up; None where that helps nothing."""
+        if len(self._calls) < MAX_CALLS or self._calls[0].is_given_up or len(self._masters) < 2:
+            return None
+        if len({call.master_index for call in self._calls}) > 1:
+            return None
+        return max(call.silent_at for call in self._calls)
 
     def _send_sync(self, group: asyncio.TaskGroup, now: float) -> None:
         for older in self._calls:

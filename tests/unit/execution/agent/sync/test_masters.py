@@ -61,6 +61,24 @@ async def test_a_silent_call_is_followed_by_one_to_the_next_master_without_parki
 
 
 @virtual
+async def test_two_silent_calls_do_not_keep_the_next_master_from_being_called(tmp_path: Path) -> None:
+    masters = [Master(), Master()]
+    async with node(tmp_path, *masters, slots=2) as one:
+        masters[0].give(1, 2)
+        await asyncio.sleep(1)
+        await masters[0].next_call()
+        masters[0].is_hung = masters[0].is_losing_answers = True
+        one.work.end(2)
+        frozen_at = monotonic()
+        first = await masters[1].next_call()
+        assert len(masters[0].calls) >= 2 and masters[0].last.number == first.up.number - 1
+        assert [outcome.execution for outcome in first.up.outcomes] == [2]
+        assert monotonic() - frozen_at <= 3.5, "half of the lease is left for the next master's answer"
+        await asyncio.sleep(30)
+        assert one.work.alive == {1}, "the lease was kept by the other master"
+
+
+@virtual
 async def test_an_outcome_whose_call_failed_goes_again_while_an_older_call_is_parked(tmp_path: Path) -> None:
     async with node(tmp_path, Master()) as one:
         one.master.give(1)
@@ -106,14 +124,21 @@ async def test_with_two_hung_masters_the_third_is_reached_before_the_lease_ends(
         assert one.work.alive == {1}
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
 @virtual
-async def test_a_slow_network_costs_no_lease(tmp_path: Path) -> None:
-    async with node(tmp_path, Master()) as one:
-        one.master.give(1)
+async def test_a_slow_network_costs_no_lease(tmp_path: Path, count: int) -> None:
+    masters = [Master() for _ in range(count)]
+    async with node(tmp_path, *masters, slots=100) as one:
+        one.master.give(*range(1, 100))
         await asyncio.sleep(1)
-        one.master.delay_s = 2.4
-        await asyncio.sleep(60)
+        for master in masters:
+            master.delay_s = 2.4
+        for execution in range(2, 100):
+            await asyncio.sleep(0.6)
+            one.work.end(execution)
+        await asyncio.sleep(20)
         assert one.work.alive == {1}
+        assert not one.said("lease_lapsed")
 
 
 @virtual
