@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from scripts.ratchets import LIMITS, Figures, find_fallen, find_risen, load_limits, lower_limits, write_limits
+from scripts.ratchets import GOALS, LIMITS, Figures, find_fallen, find_risen, load_limits, lower_limits, write_limits
 
 
 def make_figures(
@@ -53,7 +53,7 @@ def test_a_limit_stays_at_its_goal() -> None:
     limits = make_figures({"repeated_class_names": 50})
     figures = make_figures({"repeated_class_names": 10})
     lowered = lower_limits(limits, figures)
-    assert lowered.totals == {"repeated_class_names": 39}
+    assert lowered.totals == {"repeated_class_names": GOALS["repeated_class_names"]}
     assert find_fallen(lowered, figures) == []
 
 
