@@ -83,7 +83,9 @@ def test_a_bomb_that_never_comes_out_is_stopped_between_the_layers() -> None:
             pass
 
 
-@pytest.mark.parametrize(("name", "part"), [("gzip", gzip.compress(b"")), ("zstd", zstandard.compress(b""))])
+@pytest.mark.parametrize(
+    ("name", "part"), [("gzip", gzip.compress(b"")), ("zstd", zstandard.compress(b""))], ids=["gzip", "zstd"]
+)
 def test_parts_without_end_are_refused(name: str, part: bytes) -> None:
     with pytest.raises(PageFailed, match="packed parts"):
         unpacked(name, part * (MAX_MEMBERS + 1))
