@@ -53,18 +53,6 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-def task_id(text: str) -> TaskId:
-    return parse_path_id(text, "task")
-
-
-def execution_id(text: str) -> ExecutionId:
-    return parse_path_id(text, "exec")
-
-
-def node_id(text: str) -> NodeId:
-    return parse_path_id(text, "node")
-
-
 def parse_cursor(text: str | None, prefix: str = "task", *, field: str = "cursor") -> int | None:
     return None if text is None else ids.parse_id(text, prefix, field=field)
 
