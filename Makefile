@@ -105,6 +105,10 @@ bench: setup ## Measure on this machine: the store beside its raw limit, the que
 	$(BIN)/python -m bench.store
 	$(BIN)/python -m bench.queue
 
+.PHONY: gates
+gates: setup ## Measure the quality gates on both stores, and write the table into docs/performance.md (about five minutes)
+	$(BIN)/python -m bench.gates --write
+
 .PHONY: bench-cluster
 bench-cluster: setup ## Measure many masters on PostgreSQL and Redis, beside one (about ten minutes)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[bench]'

@@ -22,7 +22,7 @@ MEANINGS: dict[str, Meaning] = {
     ),
     "not_authenticated": Meaning(
         "No token, or one that is unknown, expired, used up or revoked; which of these is not told.",
-        "Send `Authorization: Bearer TOKEN`; make a token with `crawlfleet token create`.",
+        "Send `Authorization: Bearer TOKEN` or `X-API-Key: TOKEN`; make a token with `crawlfleet token create`.",
     ),
     "not_allowed": Meaning(
         "The token's role does not cover this, or a node speaks for another node.",

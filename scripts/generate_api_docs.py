@@ -18,6 +18,7 @@ from crawlfleet import client  # noqa: F401
 from crawlfleet.api.app import create_app
 from crawlfleet.api.http import errors as problems
 from crawlfleet.errors import CrawlfleetError
+from crawlfleet.observe.metrics import ProcessMetrics
 from crawlfleet.ports.clock import SystemClock
 from crawlfleet.scheduling.explain import task
 from crawlfleet.scheduling.tasks.retry import RULES
@@ -50,6 +51,7 @@ class _NoServices:
     """The document says what the routes are, not what they do: whatever stands behind them is not touched."""
 
     clock = SystemClock()
+    metrics = ProcessMetrics()
 
     def __getattr__(self, name: str) -> None:
         return None
@@ -66,10 +68,10 @@ _API_HEAD = """\
 Written by `scripts/generate_api_docs.py` from the OpenAPI document, which a master serves at `/openapi.json`, and at
 `/docs` for people.
 
-Every request below `/api/v1` needs `Authorization: Bearer TOKEN`. Bodies are JSON; a field that is not known is
-refused. Errors are `application/problem+json` with a stable `code` and the `field` at fault: see [errors](errors.md).
-Instants are ISO 8601 in UTC. Lists come in pages: ask again with `next_cursor` as `cursor`, until it is null.
-A page of large records is shorter than `limit`.
+Every request below `/api` needs `Authorization: Bearer TOKEN` or `X-API-Key: TOKEN`. Bodies are JSON; a field that is
+not known is refused. Errors are `application/problem+json` with a stable `code` and the `field` at fault: see
+[errors](errors.md). Instants are ISO 8601 in UTC. Lists come in pages: ask again with `next_cursor` as `cursor`, until
+it is null. A page of large records is shorter than `limit`.
 """
 
 

@@ -31,6 +31,8 @@ NOUNS = (
     "clusters",
     "dead_letters",
     "queues",
+    "maintenance",
+    "masters",
     "projects",
     "tokens",
     "hosts",
@@ -38,6 +40,8 @@ NOUNS = (
     "products",
     "cookie_jars",
     "proxies",
+    "alerts",
+    "log_level",
 )
 """Files of the async client whose methods the blocking one has too."""
 
@@ -90,10 +94,11 @@ def format_code(text: str, path: Path) -> str:
 
 def openapi_document() -> dict[str, Any]:
     from crawlfleet.api.app import create_app
+    from crawlfleet.observe.metrics import ProcessMetrics
     from crawlfleet.ports.clock import SystemClock
 
     # The document says what the routes are, not what they do: nothing behind them is touched.
-    services: Any = SimpleNamespace(clock=SystemClock())
+    services: Any = SimpleNamespace(clock=SystemClock(), metrics=ProcessMetrics())
     return create_app(services).openapi()
 
 
@@ -164,9 +169,11 @@ def _without_unset(line: re.Match[str]) -> str:
 
 
 def _answer_schemas(document: dict[str, Any]) -> set[str]:
-    """Names of the schemas in good answers."""
+    """Return the names of the schemas in good answers, without the dialects: those are for other clients."""
     names: set[str] = set()
-    for item in document["paths"].values():
+    for path, item in document["paths"].items():
+        if path.startswith("/api/") and not path.startswith("/api/v1/"):
+            continue
         for operation in item.values():
             for status, answer in operation.get("responses", {}).items():
                 if status.startswith("2"):

@@ -14,6 +14,7 @@
     │   ├── ReadTooLong            a person's search takes longer than it may
     │   └── OutcomeUnknown         the write may or may not have happened: read again before deciding
     ├── ConfigError                names the setting
+    │   └── StoreInUse             another master holds the store
     └── InvariantBroken      500   a bug of crawlfleet
 
 Inside a batch a bad item is an answer (`model.refusal.Refusal`), not an exception.
@@ -143,6 +144,10 @@ class ConfigError(CrawlfleetError):
     """A setting is not usable; the message names it."""
 
     code = "config"
+
+
+class StoreInUse(ConfigError):
+    """Another master holds the store, and does not share it."""
 
 
 class InvariantBroken(CrawlfleetError):

@@ -22,6 +22,7 @@ class ChildOrder(msgspec.Struct):
     log_level: str
     log_format: str
     options: WorkerOptions
+    log_file: Path | None = None
 
 
 def _decode_path(kind: type, value: object) -> object:
@@ -35,7 +36,7 @@ def main() -> int:
     end_with_parent(order.parent)
     # Ctrl-C in a terminal reaches the whole process group; the parent decides when its agents leave.
     os.setsid()
-    configure_logs(order.log_level, order.log_format)
+    configure_logs(order.log_level, order.log_format, order.log_file)
     return uvloop.run(run_worker(order.options))
 
 

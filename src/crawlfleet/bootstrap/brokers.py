@@ -8,8 +8,10 @@ import structlog
 
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.broker.redis import RedisBroker
+from crawlfleet.broker.redis.connection_factory import MAX_CONNECTIONS, POOL_TIMEOUT_S
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.observe.daily_count import DailyCount
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.event_store import EventStore
@@ -17,6 +19,11 @@ from crawlfleet.ports.event_store import EventStore
 AGAIN_S = 1.0
 
 log = structlog.get_logger()
+
+
+def broker_kind(address: str) -> str:
+    """Name the kind of the broker, without its address: memory or redis."""
+    return "memory" if is_memory(address) else "redis"
 
 
 def is_memory(address: str) -> bool:
@@ -32,8 +39,11 @@ class BrokerEventWriter:
         self._clock = clock
         self._master = master
         self._writing: set[asyncio.Task[None]] = set()
+        self.losses = DailyCount()
 
     def write_event(self, is_up: bool, why: str) -> None:
+        if not is_up:
+            self.losses.add_one(self._clock.now())
         batch = EventBatch(Kind.BROKER_BACK if is_up else Kind.BROKER_LOST, shared={"master": self._master, "why": why})
         task = asyncio.create_task(self._write_batch(batch), name="broker news")
         self._writing.add(task)
@@ -54,9 +64,22 @@ class BrokerEventWriter:
                 await asyncio.sleep(AGAIN_S)
 
 
-async def open_broker(address: str, installation: str, events: BrokerEventWriter) -> Broker:
+async def open_broker(
+    address: str,
+    installation: str,
+    events: BrokerEventWriter,
+    *,
+    max_connections: int = MAX_CONNECTIONS,
+    pool_timeout_s: float = POOL_TIMEOUT_S,
+) -> Broker:
     """Open the broker at the address. Raises ConfigError for a Redis of another installation; a Redis that cannot be
     reached is waited for in the background."""
     if is_memory(address):
         return MemoryBroker()
-    return await RedisBroker.connect(address, installation, on_change=events.write_event)
+    return await RedisBroker.connect(
+        address,
+        installation,
+        max_connections=max_connections,
+        pool_timeout_s=pool_timeout_s,
+        on_change=events.write_event,
+    )

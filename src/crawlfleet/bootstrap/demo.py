@@ -18,7 +18,7 @@ from crawlfleet.bootstrap.standalone import Agents, local_agents, run_with_agent
 from crawlfleet.client import AsyncClient
 from crawlfleet.client._generated.models import GroupView
 from crawlfleet.demo_shop.server import RunningShop, start_shop
-from crawlfleet.settings.master import LogLevel, MasterSettings
+from crawlfleet.settings.master import MasterSettings
 
 NODES, SLOTS = 3, 2
 PAGE_S = 0.2
@@ -64,7 +64,7 @@ class CrawlProgress:
 
 
 @asynccontextmanager
-async def demo_cluster(products: int, log_level: LogLevel = "error") -> AsyncIterator[Demo]:
+async def demo_cluster(products: int, log_level: str = "error") -> AsyncIterator[Demo]:
     """Run the demo in a temporary folder, and leave nothing behind. Ctrl-C and SIGTERM cancel the task that uses it."""
     with tempfile.TemporaryDirectory(prefix="crawlfleet-demo-") as name:
         shop = await start_shop("127.0.0.1", 0, products, delay_s=PAGE_S)

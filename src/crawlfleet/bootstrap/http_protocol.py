@@ -9,6 +9,7 @@ is read and discarded for a short time (`LINGER_S`), so that the response is not
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable
 from functools import cache
 from http import HTTPStatus
@@ -23,10 +24,13 @@ from crawlfleet.api.http import errors
 from crawlfleet.api.http.auth import NotFromHere
 from crawlfleet.api.http.errors import HeadTimeout, HeadTooLarge, Malformed
 from crawlfleet.bootstrap.connection_guard import ConnectionGuard, Peer, Wait
+from crawlfleet.bootstrap.websocket_protocol import BoundedWebSocketProtocol
 from crawlfleet.errors import UsageError
 
 HEAD_FIELDS = 128
 PIPELINED = 16
+WEBSOCKET_PATH = b"/api/v1/events/ws"
+_BODY_HEADERS = (b"content-length", b"transfer-encoding")
 UNREAD_BYTES = 1 << 20
 """Maximum number of bytes that are read of a body that was answered before it was read, for a caller who has shown no
 token."""
@@ -61,6 +65,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._unread_bytes = 0
         self._refusal = Malformed.code
         self._is_refused = False
+        self._is_upgrading = False
+        """Whether the request opens a WebSocket."""
         self._unsent_bytes = 0
 
     # Connection
@@ -113,8 +119,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             try:
                 self.parser.feed_data(piece)
             except httptools.HttpParserUpgrade:
+                if self._is_upgrading:
+                    self.handle_websocket_upgrade()
+                    return False
                 # No other protocol is supported: the request is answered as the HTTP/1.1 request that it also is.
-                pass
             except httptools.HttpParserError:
                 self._refuse_request(self._refusal)
                 return False
@@ -151,7 +159,29 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._is_in_head = False
         self._head_bytes = self._silent_bytes = self._unread_bytes = 0
         self.peer.clear_deadline()
+        self._is_upgrading = self._is_websocket_request()
         super().on_headers_complete()
+
+    def _is_websocket_request(self) -> bool:
+        """Return whether the head asks for a WebSocket where there is one. After a request that is still being answered
+        it is an ordinary request: its answer would come in between."""
+        return (
+            self.url.partition(b"?")[0] == WEBSOCKET_PATH
+            and self.parser.get_method() == b"GET"
+            and self.parser.should_upgrade()
+            and self._get_upgrade() == b"websocket"
+            and getattr(self.cycle, "response_complete", True)
+            and not any(name in _BODY_HEADERS for name, _ in self.headers)
+        )
+
+    def _should_upgrade(self) -> bool:
+        return self._is_upgrading
+
+    def handle_websocket_upgrade(self) -> None:
+        assert self.peer is not None
+        make_protocol: Any = functools.partial(BoundedWebSocketProtocol, self.peer, self._guard.forget_peer)
+        self.ws_protocol_class = make_protocol
+        super().handle_websocket_upgrade()
 
     def on_body(self, body: bytes) -> None:
         self._silent_bytes = 0
@@ -170,6 +200,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._is_in_head = True
         self._head_bytes = self._silent_bytes = 0
         super().on_message_complete()
+        if self._is_upgrading:
+            return
         if not self.cycle.response_complete:
             self.peer.clear_deadline()
         elif not self.transport.is_closing():

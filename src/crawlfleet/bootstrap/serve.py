@@ -11,8 +11,8 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from importlib import import_module
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -21,30 +21,37 @@ import uvicorn
 import uvloop
 
 from crawlfleet.api.app import create_app
-from crawlfleet.api.http.settings import ApiSettings
-from crawlfleet.bootstrap.brokers import BrokerEventWriter, is_memory, open_broker
-from crawlfleet.bootstrap.connection_guard import SWEEP_S, ConnectionGuard, ConnectionLimits
+from crawlfleet.bootstrap.brokers import BrokerEventWriter, broker_kind, is_memory, open_broker
+from crawlfleet.bootstrap.connection_guard import SWEEP_S, ConnectionGuard
+from crawlfleet.bootstrap.event_loop_lag import measure_event_loop_lag
 from crawlfleet.bootstrap.file_limit import raise_file_limit
 from crawlfleet.bootstrap.gc_tuning import tune_collector
 from crawlfleet.bootstrap.http_protocol import BoundedHttpProtocol
-from crawlfleet.bootstrap.master import Master, MasterOptions
+from crawlfleet.bootstrap.maintenance.installation_files import read_installation_files
+from crawlfleet.bootstrap.master import Master
+from crawlfleet.bootstrap.master_settings import (
+    api_settings,
+    connection_limits,
+    master_options,
+    watched_folders,
+)
+from crawlfleet.bootstrap.process_figures import ProcessFigures
 from crawlfleet.bootstrap.results import open_results
 from crawlfleet.bootstrap.services import build_services
 from crawlfleet.bootstrap.stores import open_store, retry_until_available
-from crawlfleet.bootstrap.strategies import own_strategies
 from crawlfleet.bootstrap.tls_entry import TlsEntry, tls_context
 from crawlfleet.control.admin.tokens import IssuedToken
-from crawlfleet.control.loops.pruner import Retention
-from crawlfleet.control.nodes.heartbeat import SimpleClients
-from crawlfleet.control.tasks.admission import WaitingLimit
 from crawlfleet.errors import ConfigError, NotAllowed
-from crawlfleet.execution.executors.registry import builtin_checks, builtin_schemas
+from crawlfleet.execution.executors.registry import builtin_schemas
 from crawlfleet.model.instants import ms
 from crawlfleet.model.principal import Role
 from crawlfleet.observe.logs import configure_logs
+from crawlfleet.observe.tracing import start_tracing
 from crawlfleet.ports.clock import SystemClock
 from crawlfleet.settings.master import MasterSettings
 from crawlfleet.settings.private_files import make_private_folder, write_private
+from crawlfleet.version import __version__
+from crawlfleet.wire.event_socket import MESSAGE_BYTES
 
 log = structlog.get_logger()
 
@@ -55,6 +62,9 @@ ADDRESS = "address"
 BACKLOG = 2048
 GRACE_S = 5
 """Time in seconds that responses under way may take when the master stops; long polls and streams end at once."""
+PING_S = 15.0
+PONG_S = 60.0
+"""Time in seconds for the answer to a ping of a WebSocket: it comes behind the events that the caller still reads."""
 _TICK_S = 0.1
 """Interval in seconds at which uvicorn's server runs its periodic work."""
 
@@ -63,8 +73,11 @@ class MasterProcess:
     closed_last: AsyncExitStack
     """Resources that the master depends on, closed after everything else."""
 
-    def __init__(self, settings: MasterSettings, master: Master, listener: socket.socket) -> None:
+    def __init__(
+        self, settings: MasterSettings, master: Master, listener: socket.socket, figures: ProcessFigures
+    ) -> None:
         self.master = master
+        self.figures = figures
         self.admin_token: str | None = None
         """Admin token of a new installation, kept only by the process that created it."""
         self._settings = settings
@@ -103,17 +116,36 @@ class MasterProcess:
             name = settings.name or f"{socket.gethostname()}:{listener.getsockname()[1]}"
             broker_events = BrokerEventWriter(store, SystemClock(), name)
             opened.push_async_callback(broker_events.close)
-            broker = await open_broker(settings.broker, await store.installation_id(), broker_events)
+            broker = await open_broker(
+                settings.broker,
+                await store.installation_id(),
+                broker_events,
+                max_connections=settings.redis_max_connections,
+                pool_timeout_s=settings.redis_pool_timeout_s,
+            )
             opened.push_async_callback(broker.close)
+            figures = ProcessFigures(
+                listener_url(settings, listener),
+                broker_kind(settings.broker),
+                watched_folders(settings),
+                broker_events.losses,
+            )
+            if (tracing := await asyncio.to_thread(start_tracing, "crawlfleet-master", name, __version__)) is not None:
+                opened.push_async_callback(asyncio.to_thread, tracing.close)
             master = await Master.start(
                 name,
                 store,
                 broker,
                 builtin_schemas(),
                 chunks=await open_results(settings, store),
-                options=master_options(settings),
+                options=replace(
+                    master_options(settings),
+                    probe=figures.measure,
+                    read_files=functools.partial(read_installation_files, settings),
+                    tracing=tracing,
+                ),
             )
-            process = cls(settings, master, listener)
+            process = cls(settings, master, listener, figures)
             process.admin_token = await first_token(master, data_dir)
             process.closed_last = opened.pop_all()
         process.closed_last.callback(listener.close)
@@ -121,10 +153,7 @@ class MasterProcess:
 
     @property
     def url(self) -> str:
-        host, port = self._listener.getsockname()[:2]
-        scheme = "https" if self._settings.tls_cert else "http"
-        shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-        return f"{scheme}://{shown}:{port}"
+        return listener_url(self._settings, self._listener)
 
     def print_address(self) -> None:
         """Print the address on standard output, for the program that started the master; all other output goes to
@@ -148,18 +177,24 @@ class MasterProcess:
         loops = asyncio.create_task(self.master.run(), name="master")
         server = asyncio.create_task(self._server.serve(sockets=[self._listener]), name="server")
         closing = asyncio.create_task(self._closing.wait(), name="closing")
+        watching = asyncio.create_task(self.figures.watch_disks(), name="disks")
+        lag = asyncio.create_task(
+            measure_event_loop_lag(self.master.metrics.event_loop_lag, self.figures.loop_lag), name="event-loop-lag"
+        )
         # Loaded in a thread: otherwise the first submission of a crawl would block the event loop for a third of a
         # second.
         loading = asyncio.create_task(asyncio.to_thread(import_module, CRAWL_ENGINE), name="load-crawl-engine")
         try:
-            await asyncio.wait({loops, server, closing}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({loops, server, closing, watching}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             closing.cancel()
+            watching.cancel()
+            lag.cancel()
             await self._stop_server(server)
             loops.cancel()
-            await asyncio.gather(loops, loading, return_exceptions=True)
+            await asyncio.gather(loops, loading, watching, return_exceptions=True)
             await self.closed_last.aclose()
-        for task in (loops, server, loading):
+        for task in (loops, server, loading, watching):
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
@@ -206,7 +241,7 @@ async def first_token(master: Master, data_dir: Path) -> str | None:
 
 
 def run_master(settings: MasterSettings) -> int:
-    configure_logs(settings.log_level, settings.log_format)
+    configure_logs(settings.log_level, settings.log_format, settings.log_file)
     return uvloop.run(_run_master(settings))
 
 
@@ -242,58 +277,16 @@ async def opened_until_signal(settings: MasterSettings) -> AsyncIterator[MasterP
         yield process
 
 
-_CLUSTER_DEFAULTS = ("strategy", "task_timeout_s", "max_retries", "allow_hosts", "overcommit")
-
-
-def master_options(settings: MasterSettings) -> MasterOptions:
-    return MasterOptions(
-        waiting=WaitingLimit(settings.max_waiting, settings.max_waiting_per_project),
-        retention=Retention(
-            _days_to_ms(settings.retain_tasks_days),
-            _days_to_ms(settings.retain_events_days),
-            gone_products_ms=_days_to_ms(settings.retain_gone_products_days) or None,
-        ),
-        clusters={name: getattr(settings, name) for name in _CLUSTER_DEFAULTS},
-        simple=SimpleClients(settings.heartbeat_interval_s, settings.device_timeout_s),
-        strategies=own_strategies(),
-        checks=builtin_checks(),
-    )
-
-
-def api_settings(settings: MasterSettings) -> ApiSettings:
-    return ApiSettings(
-        allowed_networks=tuple(settings.allowed_networks),
-        failed_attempts_per_minute=settings.failed_attempts_per_minute,
-        has_docs=settings.api_docs,
-    )
-
-
-def connection_limits(settings: MasterSettings, files: int) -> ConnectionLimits:
-    """Return the connection limits of the settings, within the number of files that the process may open."""
-    limits = ConnectionLimits(
-        head_bytes=settings.head_limit_bytes,
-        head_timeout_s=settings.head_timeout_s,
-        unidentified=settings.unidentified_connections,
-        unidentified_per_address=settings.unidentified_connections_per_address,
-        networks=tuple(ip_network(network) for network in settings.allowed_networks),
-    )
-    within = limits.within_files(files)
-    if within.unidentified < limits.unidentified:
-        log.warning(
-            "few_open_files",
-            files=files,
-            unidentified_connections=within.unidentified,
-            hint="raise the limit of open files: LimitNOFILE of systemd, or ulimit -Hn",
-        )
-    return within
-
-
 def uvicorn_config(app: object, settings: MasterSettings, guard: ConnectionGuard) -> uvicorn.Config:
     return uvicorn.Config(
         app,  # type: ignore[arg-type]
         loop="none",
         http=protocol_factory(settings, guard),
-        ws="none",
+        ws="none",  # Only the address of events has one: see http_protocol.
+        ws_max_size=MESSAGE_BYTES,
+        ws_ping_interval=PING_S,
+        ws_ping_timeout=PONG_S,
+        ws_per_message_deflate=False,
         lifespan="off",
         access_log=False,
         log_config=None,
@@ -352,6 +345,14 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
+def listener_url(settings: MasterSettings, listener: socket.socket) -> str:
+    """Return the address on which the master listens, for callers on its machine."""
+    host, port = listener.getsockname()[:2]
+    scheme = "https" if settings.tls_cert else "http"
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"{scheme}://{shown}:{port}"
+
+
 def bind_listener(host: str, port: int) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -363,7 +364,3 @@ def bind_listener(host: str, port: int) -> socket.socket:
         return listener
     except (OSError, OverflowError) as exc:
         raise ConfigError(f"host, port: cannot listen on {host}:{port}: {exc}") from exc
-
-
-def _days_to_ms(days: float) -> int:
-    return ms(days * 86_400)

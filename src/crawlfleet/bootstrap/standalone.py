@@ -6,8 +6,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +15,9 @@ import structlog
 import uvloop
 
 from crawlfleet.bootstrap.agent_child import ChildOrder
+from crawlfleet.bootstrap.child_agents import ChildAgents
 from crawlfleet.bootstrap.serve import ADMIN_TOKEN, MasterProcess, opened_until_signal
-from crawlfleet.bootstrap.worker import EXIT_CONFIG, EXIT_REMOVED, WorkerOptions
+from crawlfleet.bootstrap.worker import WorkerOptions
 from crawlfleet.errors import ConfigError, Unavailable
 from crawlfleet.execution.agent.identity import IdentityFile
 from crawlfleet.execution.executors.outside.spawn import search_path
@@ -35,66 +34,18 @@ LEAVE_S = 12.0
 ENROL_S = 86_400
 """Validity in seconds of an agent's enrol token, which is revoked when the agent ends. It is long because the token has
 to outlast a store that is unavailable while the agent joins."""
-_RESTART_S = (0.2, 10.0)
-_LONG_LIFE_S = 30.0
 
 
-class Agents:
-    """The agents as child processes, each restarted when it ends without a stop being requested.
-
-    An agent whose first start ends with a configuration error is not restarted: `refused` is set, and `refusal` is the
-    error. Later such an error may pass (a full disk, say), and the agent is started again.
-    """
+class Agents(ChildAgents):
+    """The agents beside a master: each that has not joined yet gets an enrol token of its own."""
 
     def __init__(self, process: MasterProcess, orders: Sequence[ChildOrder]) -> None:
+        super().__init__(orders)
         self._process = process
-        self._orders = orders
-        self._children: dict[int, asyncio.subprocess.Process] = {}
-        self._is_leaving = False
-        self.refused = asyncio.Event()
-        self.refusal: ConfigError | None = None
-
-    @property
-    def pids(self) -> list[int]:
-        return [self._children[number].pid for number in sorted(self._children)]
-
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for number, order in enumerate(self._orders):
-                group.create_task(self._keep_running(number, order), name=f"agent-{number}")
 
     async def leave(self) -> None:
         """Stop all agents in good order, and kill those that have not ended within `LEAVE_S`."""
-        self._is_leaving = True
-        self._signal_children(signal.SIGTERM)
-        waits = [asyncio.create_task(child.wait()) for child in self._children.values()]
-        if waits:
-            await asyncio.wait(waits, timeout=LEAVE_S)
-        self._signal_children(signal.SIGKILL)
-        await asyncio.gather(*waits)
-
-    async def _keep_running(self, number: int, order: ChildOrder) -> None:
-        loop, pause = asyncio.get_running_loop(), _RESTART_S[0]
-        code: int | None = None
-        while not self._is_leaving:
-            began, is_first = loop.time(), code is None
-            code = await self._run_agent(number, order, was_removed=code == EXIT_REMOVED)
-            if self._must_leave():
-                return
-            if is_first and code == EXIT_CONFIG:
-                self._set_refusal(order)
-                return
-            # The pause grows, so that an agent that keeps dying does not overload the machine.
-            pause = _RESTART_S[0] if loop.time() - began > _LONG_LIFE_S else min(pause * 2, _RESTART_S[1])
-            log.warning("agent_ended", agent=number, exit_code=code, restart_in_s=pause)
-            await asyncio.sleep(pause)
-
-    def _set_refusal(self, order: ChildOrder) -> None:
-        options = order.options
-        self.refusal = ConfigError(
-            f"the agent {options.name} cannot start in {options.data_dir}: its line not_started, above, has the reason"
-        )
-        self.refused.set()
+        await self.leave_within(LEAVE_S)
 
     async def _run_agent(self, number: int, order: ChildOrder, *, was_removed: bool) -> int:
         if not was_removed and _has_joined(order.options.data_dir):
@@ -107,28 +58,6 @@ class Agents:
             await self._process.master.tokens.revoke_token(enrolment.record.id)
         return code
 
-    async def _run_child(self, number: int, order: ChildOrder) -> int:
-        child = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "crawlfleet.bootstrap.agent_child", stdin=asyncio.subprocess.PIPE
-        )
-        self._children[number] = child
-        try:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                await child.communicate(msgspec.json.encode(order, enc_hook=str))
-            return await child.wait()
-        finally:
-            if child.returncode is None:
-                child.kill()
-            del self._children[number]
-
-    def _must_leave(self) -> bool:
-        return self._is_leaving
-
-    def _signal_children(self, number: signal.Signals) -> None:
-        for child in self._children.values():
-            with contextlib.suppress(ProcessLookupError):
-                child.send_signal(number)
-
 
 def run_standalone(
     settings: MasterSettings,
@@ -137,7 +66,7 @@ def run_standalone(
     executors: Sequence[str] = (),
     proxy_pools: Mapping[str, list[str]] | None = None,
 ) -> int:
-    configure_logs(settings.log_level, settings.log_format)
+    configure_logs(settings.log_level, settings.log_format, settings.log_file)
     return uvloop.run(_run_standalone(settings, nodes, slots, executors, proxy_pools or {}))
 
 
@@ -178,6 +107,7 @@ def local_agents(
                 drain_s=DRAIN_S,
                 proxy_pools=proxy_pools or {},
             ),
+            settings.log_file,
         )
         for number in range(1, nodes + 1)
     ]

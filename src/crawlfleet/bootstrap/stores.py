@@ -75,7 +75,7 @@ async def _open_postgres(address: str, is_only_master: bool) -> SqlStore:
     await lock.acquire()
     try:
         await migrate_postgres(address)
-        return OpenedStore(await PostgresEngine.connect(address), lock.release)
+        return OpenedStore(await PostgresEngine.connect(address, on_switchover=lock.renew), lock.release)
     except BaseException:
         lock.release()
         raise

@@ -25,6 +25,7 @@ from crawlfleet.execution.agent.machine_facts import Capability, MachineFacts, p
 from crawlfleet.execution.agent.measurements import NodeMeasurements
 from crawlfleet.execution.agent.registration import Joiner, RegisterRequest, own_address
 from crawlfleet.execution.agent.sync.http_transport import HttpTransport
+from crawlfleet.execution.agent.sync.masters import Masters
 from crawlfleet.execution.budget.host_grants import HostGrants
 from crawlfleet.execution.budget.quota_slices import QuotaSlices
 from crawlfleet.execution.executors.outside.agent_executor import MEMORY_MB, AgentExecutor
@@ -32,9 +33,13 @@ from crawlfleet.execution.executors.outside.chunk_uploader import ChunkUploader
 from crawlfleet.execution.executors.outside.spawn import search_path
 from crawlfleet.execution.executors.registry import ExecutorEntry, scan_entries
 from crawlfleet.execution.master_calls.http_calls import normalise_master_url, open_http_session
+from crawlfleet.execution.master_calls.master_directory import MasterDirectory, MasterFile
 from crawlfleet.execution.master_calls.proxy_reports import report_proxies
 from crawlfleet.model import limits
+from crawlfleet.observe.log_level import PROCESS_LEVEL
+from crawlfleet.observe.tracing import Tracing, start_tracing
 from crawlfleet.ports.clock import SystemClock
+from crawlfleet.version import __version__
 
 log = structlog.get_logger()
 
@@ -95,12 +100,15 @@ class _Worker:
         if not options.masters:
             raise ConfigError("masters: the address of at least one master is needed")
         self._options = options
-        self._masters = [normalise_master_url(url) for url in options.masters]
+        configured = [normalise_master_url(url) for url in options.masters]
+        file = MasterFile(options.data_dir)
+        self._masters = MasterDirectory(configured, file.load(configured), file.save)
         self._clock, self._rng = SystemClock(), Random()
         self._measure = NodeMeasurements(self._clock, options.data_dir)
         self._agent: Agent | None = None
         self._is_leaving = False
         self._failure_logged_at = float("-inf")
+        self._tracing: Tracing | None = None
         self._starting: asyncio.Task[Identity | None] | None = None
 
     async def run(self, stack: AsyncExitStack) -> int:
@@ -112,8 +120,20 @@ class _Worker:
             asyncio.to_thread(scan_entries, options.executors, path),
             asyncio.to_thread(probe_machine, options.capabilities, options.resources),
         )
+        self._tracing = await asyncio.to_thread(
+            start_tracing, "crawlfleet-worker", options.name or platform.node(), __version__
+        )
+        if self._tracing is not None:
+            stack.push_async_callback(asyncio.to_thread, self._tracing.close)
         session = await stack.enter_async_context(open_http_session(options.ca_file))
-        joiner = Joiner(options.data_dir, self._masters, session, self._rng, options.enrol_token)
+        joiner = Joiner(
+            options.data_dir,
+            self._masters.configured,
+            session,
+            self._rng,
+            options.enrol_token,
+            reported_masters=self._masters.urls,
+        )
         registration = self._make_registration(entries, probed)
         stack.enter_context(self._handle_signals())
         identity = await self._unless_leaving(joiner.join(registration))
@@ -158,6 +178,7 @@ class _Worker:
             slices=slices,
             proxy_pools=options.proxy_pools,
         )
+        executor.tracing = self._tracing
         settings = AgentSettings(
             node=identity.node,
             secret=identity.secret,
@@ -166,16 +187,20 @@ class _Worker:
             task_types=sorted(entries),
             prefetch=min(options.slots, MAX_PREFETCH),
         )
-        transports = [HttpTransport(url, identity.node, identity.secret, session) for url in self._masters]
         self._agent = Agent(
             settings,
-            transports,
+            Masters(
+                self._masters,
+                lambda url: HttpTransport(url, identity.node, identity.secret, session),
+                self._rng,
+            ),
             executor,
             clock=self._clock,
             rng=self._rng,
             measure=self._measure,
             on_event=self._handle_event,
             allow_hosts=executor.allow_hosts,
+            set_log_level=self._set_log_level,
             progress=executor.pop_progress,
             grants=grants,
             slices=slices,
@@ -188,7 +213,9 @@ class _Worker:
         ]
         await executor.start()
         tune_collector()
-        log.info("agent_started", node=identity.node_id, masters=self._masters, slots=options.slots, pid=os.getpid())
+        log.info(
+            "agent_started", node=identity.node_id, masters=self._masters.urls, slots=options.slots, pid=os.getpid()
+        )
         try:
             return await self._agent.run()
         finally:
@@ -212,7 +239,7 @@ class _Worker:
             region=options.region,
             weight=options.weight,
             device_id=options.device_id,
-            ip_address=own_address(self._masters[0]),
+            ip_address=own_address(self._masters.configured[0]),
             machine_id=probed.machine,
             egress_address=options.egress_address,
             description=options.description,
@@ -244,6 +271,13 @@ class _Worker:
                 self._log_failure(data)
             case AgentEvent.DRAIN_BEGAN | AgentEvent.DRAIN_ENDED | AgentEvent.LEFT:
                 log.info(str(name), **data)
+
+    @staticmethod
+    def _set_log_level(level: str | None) -> None:
+        before = PROCESS_LEVEL.effective
+        PROCESS_LEVEL.set_shared(level)
+        if PROCESS_LEVEL.effective != before:
+            log.warning("log_level_changed", after=PROCESS_LEVEL.effective, before=before)
 
     def _log_failure(self, data: dict[str, object]) -> None:
         """Log the first failed call, and later ones at intervals: a master that is unavailable for long must not fill

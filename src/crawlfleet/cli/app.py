@@ -11,11 +11,13 @@ from typing import Annotated
 import typer
 
 import crawlfleet
-from crawlfleet.cli.admin import audit, config, event, init, project, status, token
+from crawlfleet.cli.admin import audit, config, event, init, log_level, project, status, token
+from crawlfleet.cli.alerts import alert
 from crawlfleet.cli.command import with_examples
 from crawlfleet.cli.exit_codes import RootGroup
 from crawlfleet.cli.fleet import cluster, cookie_jar, host, node, proxy, queue
-from crawlfleet.cli.processes import demo, distribute, master, standalone, worker
+from crawlfleet.cli.maintenance import backup, bench, clean_up, doctor, repair, reset, stats
+from crawlfleet.cli.processes import demo, distribute, master, standalone, start_workers, worker
 from crawlfleet.cli.work import crawl, dead_letter, flow, group, product, schedule, submit_task, task_changes, task_type
 
 HELP = """Manage a fleet of crawler nodes: submit tasks, see where they run, and why one waits.
@@ -44,7 +46,25 @@ def add_group(group: typer.Typer, name: str, about: str, *examples: str) -> None
     app.add_typer(group, name=name, help=with_examples(about, *examples), short_help=about)
 
 
-for single in (demo, standalone, master, worker, distribute, crawl, init, status, submit_task, project):
+for single in (
+    demo,
+    standalone,
+    master,
+    worker,
+    start_workers,
+    distribute,
+    crawl,
+    init,
+    status,
+    submit_task,
+    project,
+    doctor,
+    backup,
+    reset,
+    clean_up,
+    stats,
+    bench,
+):
     single.add_to(app)
 add_group(
     task_changes.app,
@@ -140,6 +160,13 @@ add_group(
     "crawlfleet cookie-jar remove login --project shop",
 )
 add_group(
+    repair.app,
+    "repair",
+    "Repairs: counters, the ready index, results, the database.",
+    "crawlfleet repair counters --dry-run",
+    "crawlfleet repair store --data-dir /var/lib/crawlfleet",
+)
+add_group(
     token.app,
     "token",
     "Tokens: create, list, rotate, revoke.",
@@ -156,6 +183,14 @@ add_group(
     "crawlfleet config history",
 )
 add_group(
+    log_level.app,
+    "log-level",
+    "How much masters and nodes log, changed while they run.",
+    "crawlfleet log-level show",
+    "crawlfleet log-level set debug",
+    "crawlfleet log-level set warning --nodes --cluster eu",
+)
+add_group(
     task_type.app,
     "type",
     "Task types: list, show their parameters.",
@@ -168,6 +203,14 @@ add_group(
     "Events: list what happened, watch what happens.",
     "crawlfleet event list --kind task.failed",
     "crawlfleet event watch",
+)
+add_group(
+    alert.app,
+    "alert",
+    "Alerts: what fires; rules, channels, silences and notices.",
+    "crawlfleet alert list",
+    "crawlfleet alert rule set queue_size --threshold 5000",
+    "crawlfleet alert channel test ops",
 )
 add_group(audit.app, "audit", "The audit log: who changed what, when and from where.", "crawlfleet audit list")
 

@@ -65,6 +65,13 @@ class Call:
         endpoint = find_endpoint(settings.url, settings.token, settings.data_dir)
         return Client(endpoint.url, endpoint.token, ca_file=settings.ca_file)
 
+    def flag(self, name: str) -> object:
+        """The value of a common option, such as --data-dir; None where it was not given."""
+        return self._flags.get(name)
+
+    def has_flag(self, name: str) -> bool:
+        return self.flag(name) is not None
+
     def close(self) -> None:
         if "client" in self.__dict__:
             self.client.close()

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from crawlfleet.cli.table_layout import wrap_words
 from crawlfleet.cli.usage_messages import usage_message
 from crawlfleet.errors import ConfigError, CrawlfleetError
+from crawlfleet.observe.secret_masking import mask_secrets
 from crawlfleet.observe.terminal_text import escape_controls
 
 
@@ -71,7 +72,8 @@ def _report_usage_error(exc: Any) -> Exception:
 
 
 def print_error(exc: CrawlfleetError) -> None:
-    print_to_stderr(f"error: {exc}")
+    # An error of a setting may quote an address with a password in it.
+    print_to_stderr(f"error: {mask_secrets(str(exc)) if isinstance(exc, ConfigError) else exc}")
     # A master's hints are for those who speak HTTP.
     own_hint = _HINTS.get(getattr(exc, "error_code", exc.code)) or _hint_from_detail(str(exc))
     if hint := own_hint or getattr(exc, "hint", None):

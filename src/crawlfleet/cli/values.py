@@ -6,21 +6,38 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from crawlfleet.cli.exit_codes import usage_error
+from crawlfleet.model.queue import PriorityClasses
 
-PRIORITIES = {"high": 10, "normal": 5, "low": 1}
+if TYPE_CHECKING:
+    from crawlfleet.cli.command import Call
+
+PRIORITIES = PriorityClasses()._asdict()
 STANDARD_INPUT = "-"
 
 
-def parse_priority(text: str) -> int:
-    """1 to 10, or high, normal, low."""
+def read_priority(text: str, call: Call) -> int:
+    """Return a priority from 1 to 10. For high, normal and low the master is asked which number the class begins
+    with."""
     if text in PRIORITIES:
-        return PRIORITIES[text]
+        priority: int = call.client.config().effective[f"priority_{text}"]
+        return priority
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 10):
         usage_error(f"--priority: {text!r} is neither a number from 1 to 10 nor one of {', '.join(PRIORITIES)}")
     return int(text)
+
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def parse_span_s(text: str, option: str) -> float:
+    """Seconds of a span such as 90s, 15m, 24h, 7d or 2w."""
+    number, unit = text[:-1], text[-1:]
+    if unit not in _UNITS_S or not (number.isascii() and number.isdigit()) or len(number) > 6:
+        usage_error(f"{option}: {text!r} is no span such as 90s, 15m, 24h, 7d or 2w")
+    return float(int(number) * _UNITS_S[unit])
 
 
 def parse_json_object(text: str, option: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Self
 
+from crawlfleet.client.nouns.alerts import AlertCalls
 from crawlfleet.client.nouns.clusters import ClusterCalls
 from crawlfleet.client.nouns.cookie_jars import CookieJarCalls
 from crawlfleet.client.nouns.dead_letters import DeadLetterCalls
@@ -13,6 +14,9 @@ from crawlfleet.client.nouns.exports import ExportCalls
 from crawlfleet.client.nouns.flows import FlowCalls
 from crawlfleet.client.nouns.groups import GroupCalls
 from crawlfleet.client.nouns.hosts import HostCalls
+from crawlfleet.client.nouns.log_level import LogLevelCalls
+from crawlfleet.client.nouns.maintenance import MaintenanceCalls
+from crawlfleet.client.nouns.masters import MasterListCalls
 from crawlfleet.client.nouns.nodes import NodeCalls
 from crawlfleet.client.nouns.products import ProductCalls
 from crawlfleet.client.nouns.projects import ProjectCalls
@@ -37,6 +41,7 @@ class AsyncClient(
     ClusterCalls,
     DeadLetterCalls,
     QueueCalls,
+    MasterListCalls,
     ProjectCalls,
     HostCalls,
     TokenCalls,
@@ -45,6 +50,9 @@ class AsyncClient(
     ProductCalls,
     CookieJarCalls,
     ProxyCalls,
+    AlertCalls,
+    MaintenanceCalls,
+    LogLevelCalls,
 ):
     """Call an installation:
 

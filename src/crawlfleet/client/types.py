@@ -22,7 +22,7 @@ OnGroup = Callable[[GroupView], None]
 """Callback that receives a group each time it is read."""
 Status = str | None
 """A status, or several with commas between them."""
-Role = Literal["viewer", "operator", "admin", "enrol"]
+Role = Literal["viewer", "operator", "admin", "enrol", "metrics"]
 OnBytes = Callable[[int], None]
 """Callback that receives how many bytes have come."""
 ExportFormat = Literal["jsonl", "csv", "parquet", "warc"]

@@ -1,17 +1,24 @@
-"""Nodes: the record with its lease, the description, and the measurements of a node."""
+"""Nodes: the record with its lease, the description, the measurements and the pulls of a node."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from crawlfleet.model.ids import NodeId
+from crawlfleet.model.ids import ExecutionId, NodeId
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.limits import PRIORITY_MAX
 from crawlfleet.model.requirement import Capability
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus
 
 DEFAULT_CLUSTER = "default"
+WANT_MAX = 100
+"""Most tasks that one pull may ask for."""
+WAIT_S_MAX = 20.0
+"""Longest wait of a pull."""
+ANY_TYPE = "*"
+"""Name in the task types of a simple client that takes tasks of every type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,10 @@ class NodeDescription:
     all of them for itself."""
     egress: str = ""
     """Address that the node was seen to come from."""
+    interval_s: float = 0.0
+    """Interval of heartbeats that a simple client named; 0 for none."""
+    dns_name: str = ""
+    """Name under which people reach a device that named no address."""
 
     @property
     def address(self) -> str:
@@ -134,3 +145,34 @@ class Cluster:
     created_at: Instant | None = field(default=None, compare=False)
     """Instant at which the cluster was made; None for the default cluster, which always exists."""
     changed_at: Instant | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PullFilter:
+    """The conditions of a pull."""
+
+    max_priority: int = PRIORITY_MAX
+    """Highest priority of the tasks."""
+    task_types: tuple[str, ...] = ()
+    """Types of the tasks; none for all that the node runs."""
+    categories: tuple[str, ...] = ()
+    """Categories of which the tasks have one; none for all tasks."""
+
+
+ANY_TASK = PullFilter()
+
+
+class OpenPull(NamedTuple):
+    """An open pull, as the leader sees it."""
+
+    node: NodeId
+    session: int
+    number: int
+    """Number of the pull among those of its node: a new pull ends the one before."""
+    want: int
+    """Number of tasks that the node asks for."""
+    span_ms: int
+    """Span for which the pull is open, counted from when the leader sees it first."""
+    filter: PullFilter
+    held: frozenset[ExecutionId]
+    """Executions that the node held when the pull was opened: all others were assigned to this pull."""

@@ -13,16 +13,17 @@ from crawlfleet.model.status import Word
 
 class Role(Word):
     """The role of a caller. The first three are people's, each may do what the one before may. A node acts for itself,
-    an enrol token only lets nodes join."""
+    an enrol token only lets nodes join, and a metrics token only reads the metrics."""
 
     VIEWER = 1
     OPERATOR = 2
     ADMIN = 3
     ENROL = 4
     NODE = 5
+    METRICS = 6
 
 
-TOKEN_ROLES = (Role.VIEWER, Role.OPERATOR, Role.ADMIN, Role.ENROL)
+TOKEN_ROLES = (Role.VIEWER, Role.OPERATOR, Role.ADMIN, Role.ENROL, Role.METRICS)
 """Roles that a token can have; a node's secret is in its own record."""
 
 

@@ -54,3 +54,20 @@ class Lane:
     def at_priority(self, priority: int) -> Lane:
         """Return the lane that differs from this one in its priority."""
         return Lane.with_id(self.queue, self.project, priority, self.requirement)
+
+
+class PriorityClasses(NamedTuple):
+    """The least priority of each class, the highest class first."""
+
+    high: int = 10
+    normal: int = 5
+    low: int = 1
+
+    def find_class(self, priority: int) -> str:
+        """Return the class of a priority: the one with the largest number that is not above it. A priority below all
+        of them is in the lowest class."""
+        return next((name for name, least in self._asdict().items() if least <= priority), self._fields[-1])
+
+    def find_priority(self, name: str) -> int | None:
+        """Return the priority that a class stands for; None for a name that is no class."""
+        return self._asdict().get(name)

@@ -14,6 +14,7 @@ from hashlib import blake2b
 from typing import Any
 
 from crawlfleet.model.evidence import Subject
+from crawlfleet.model.ids import NodeId
 
 RequirementId = int
 Capability = float | tuple[str, ...]
@@ -35,7 +36,7 @@ holds the strategy of each name."""
 DEFAULT_STRATEGY = "least_loaded"
 
 _ALIASES = {"cpu_cores": ("cpu", 1.0), "memory_gb": ("memory_mb", 1024.0)}
-_LATER = {"subjects", "preemptible", "categories"}
+_LATER = {"subjects", "preemptible", "categories", "node"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,8 @@ class Requirement:
     a node."""
     categories: tuple[str, ...] = ()
     """Categories of the task; a node that names categories gets only tasks of one of these."""
+    node: NodeId | None = None
+    """The only node that may run the task."""
 
     @property
     def id(self) -> RequirementId:

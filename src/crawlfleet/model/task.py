@@ -71,6 +71,8 @@ class LiveTask(NamedTuple):
     """Hard deadline of the live execution, after which it is recalled."""
     group: GroupId | None = None
     """Id of the group that the task is a member of."""
+    ready_at: Instant | None = None
+    """Instant at which the task became pending the last time; None if it never was."""
 
     @classmethod
     def new(
@@ -84,6 +86,7 @@ class LiveTask(NamedTuple):
         waits: int = 0,
         due_at: Instant | None = None,
         group: GroupId | None = None,
+        ready_at: Instant | None = None,
     ) -> LiveTask:
         """Make the first row of a task's round: on no node, nothing used up yet."""
         return cls(
@@ -99,6 +102,7 @@ class LiveTask(NamedTuple):
             timeout_s=timeout_s,
             recall=_NO_RECALL,
             group=group,
+            ready_at=ready_at,
         )
 
     def without_node(self, status: TaskStatus, **changes: object) -> LiveTask:

@@ -15,6 +15,9 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.principal import AuditEntry, Role, TokenRecord
 from crawlfleet.ports.task_store import Claim
 
+BACKUP_FACT = "backup"
+"""Key of the fact about the newest backup: a JSON object with `made_at` (an instant), `file` and `bytes`."""
+
 
 class NewToken(NamedTuple):
     """A token that is to be added."""

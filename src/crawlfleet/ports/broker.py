@@ -17,10 +17,14 @@ LEADER = "leader"
 """Topic of the signal that there may be something to place."""
 LOOK = "leader:look"
 """Topic, sent with LEADER, of the signal that queues or nodes changed: the leader reads the store before it places."""
+PULLS = "leader:pulls"
+"""Topic, sent with LEADER, of the signal that a node has opened a pull."""
 SCHEDULES = "schedules"
 """Topic of the signal that schedules have changed, so the next tick may be another one."""
 GRANTS = "leader:grants"
 """Topic of the signal that nodes or people have reported something about target hosts."""
+NOTICES = "notices"
+"""Topic of the signal that there are new notices to send."""
 ENDS = "ends"
 """Topic of the signal that a task may have ended."""
 
@@ -129,6 +133,15 @@ class ExecutionProgress(Protocol):
     async def load_progress(self, executions: Sequence[ExecutionId]) -> Mapping[ExecutionId, bytes]: ...
 
 
+class BrokerMemory(NamedTuple):
+    """The memory of a broker that has a limit."""
+
+    used_part: float
+    """Part of the limit that is used."""
+    eviction: str
+    """What it does at its limit, by its own name for it."""
+
+
 class Broker(Protocol):
     """All parts of the broker, as a master uses it."""
 
@@ -153,6 +166,10 @@ class Broker(Protocol):
     @property
     def failure_reason(self) -> str | None:
         """Describe for people what is wrong with the broker; None while it works."""
+        ...
+
+    async def load_memory(self) -> BrokerMemory | None:
+        """Return how full the broker is; None where it has no limit, or does not tell."""
         ...
 
     async def load_generation(self) -> str:

@@ -7,8 +7,8 @@ execution can be inspected, and are used for nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, Protocol
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal, NamedTuple, Protocol
 
 from crawlfleet.model.ids import ExecutionId, TaskId
 
@@ -20,6 +20,14 @@ CHUNKS = 1_000_000
 """The largest number of chunks of one kind that one execution may leave."""
 MARK = "installation"
 """The name under which a storage location keeps its mark, beside the chunks."""
+
+
+class ChunkFile(NamedTuple):
+    """A stored chunk as a file or an object, compressed as it lies there."""
+
+    name: str
+    """The path below the storage location; the same in a folder and in a bucket."""
+    size_bytes: int
 
 
 class ChunkStore(Protocol):
@@ -49,6 +57,12 @@ class ChunkStore(Protocol):
         """Remove all output of the executions of these tasks; doing it again changes nothing."""
         ...
 
+    def list_files(self, after: str = "") -> AsyncIterator[list[ChunkFile]]:
+        """Yield the files of all chunks in pages, in the order of their names, so that those of one task stand
+        together; only those behind the name `after`. Files that appear or are removed meanwhile may be listed or
+        not."""
+        ...
+
 
 class ResultsPlace(ChunkStore, Protocol):
     """A storage location of chunks, identified by a mark stored with them, whatever path each machine has for it.
@@ -61,6 +75,18 @@ class ResultsPlace(ChunkStore, Protocol):
 
     async def set_mark(self, text: str, *, is_replacing: bool = False) -> None:
         """Store the mark. Of many concurrent calls one succeeds in setting it, unless the mark is to be replaced."""
+        ...
+
+    async def remove_mark(self) -> None:
+        """Remove the mark: the storage location belongs to no installation any more."""
+        ...
+
+    async def read_file(self, name: str) -> bytes | None:
+        """Return the content of a chunk's file as it is stored, or None where there is none any more."""
+        ...
+
+    async def write_file(self, name: str, body: bytes) -> None:
+        """Store a chunk's file as another storage location had it, whole or not at all."""
         ...
 
 

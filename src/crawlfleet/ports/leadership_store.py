@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from crawlfleet.model.ids import IdSlot
+from crawlfleet.model.installation.master import MasterFigures, MasterIdentity, MasterRecord
 from crawlfleet.model.instants import Instant
+
+KEEP_SILENT_MS = 3_600_000
+"""Span for which the row of a silent master is kept."""
+MAX_MASTERS_LISTED = 200
 
 
 class LeaderRow(NamedTuple):
@@ -39,6 +44,34 @@ class LeadershipStore(Protocol):
 
     async def register_master(self, name: str, now: Instant) -> int:
         """Record the start of a master; returns the number of this start."""
+        ...
+
+    async def record_master_beat(
+        self, master: MasterIdentity, figures: MasterFigures, now: Instant, *, keep_silent_ms: int = KEEP_SILENT_MS
+    ) -> None:
+        """Show that this start of a master is alive, with its figures; rows of others that were silent are removed.
+
+        The instant is that of the database's clock, where it has one: `now` is only used where all masters of the
+        store share one machine.
+        """
+        ...
+
+    async def record_master_stop(self, boot: int) -> None:
+        """Record that this start of a master has ended in good order: it is not listed any more."""
+        ...
+
+    async def list_masters(self, now: Instant) -> list[MasterRecord]:
+        """Return the starts of masters that have not stopped, those seen last first.
+
+        At most `MAX_MASTERS_LISTED` are returned: masters that keep crashing leave a row for each start.
+        """
+        ...
+
+    def commit_p99_ms(self) -> float | None:
+        """Return the time that the slowest of a hundred transactions of this process took in the last five minutes.
+
+        None when there were less than a hundred.
+        """
         ...
 
     async def take_id_slot(self, boot: int, until: Instant) -> IdSlot:

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from crawlfleet.model.host_stats import Folded
-from crawlfleet.model.ids import GroupId, TaskId
+from crawlfleet.model.ids import ExecutionId, GroupId, TaskId
+from crawlfleet.model.installation.retention import KEEP_AUDIT_MS
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.queue import LaneId
 from crawlfleet.model.status import TaskStatus
 
-KEEP_AUDIT_MS = 365 * 86_400_000
-"""Span for which the audit log is kept."""
 LANE_FRESH_S = 3 * 3_600.0
 """Span after `ensure_lanes` in which tasks are added to a lane without another check of its row."""
 LANE_SWEEP_EVERY_S = 12 * 3_600.0
@@ -48,6 +47,49 @@ class LanesOfTasks(NamedTuple):
     """Id of the last task of the range; 0 when there are no further tasks."""
 
 
+class FinishedFilter(NamedTuple):
+    """Which finished tasks a person wants to remove."""
+
+    before: Instant
+    """Tasks that ended before this instant."""
+    statuses: frozenset[TaskStatus]
+    project: str | None = None
+    task_type: str | None = None
+
+
+class FinishedPage(NamedTuple):
+    """The finished tasks of a range of ids that a filter selects."""
+
+    tasks: Sequence[TaskId]
+    """Tasks that may be removed."""
+    needed: int
+    """Number of selected tasks that stay, because their group needs them."""
+    looked_at: int
+    last: TaskId
+    """Id of the last task of the range; 0 when there are no further tasks."""
+
+
+class CompletedResult(NamedTuple):
+    """The result of a finished task, as far as its chunks are concerned."""
+
+    task: TaskId
+    execution: ExecutionId
+    metrics: bytes | None
+    """Metrics of the execution that completed the task, with the manifest; None where the task ended otherwise."""
+
+
+class DueCounts(NamedTuple):
+    """How many rows retention would remove, each counted up to a limit."""
+
+    tasks: int
+    """Tasks that are old enough; those that a group needs stay all the same."""
+    events: int
+    """Batches of events."""
+    heartbeats: int
+    idempotency_keys: int
+    audit_entries: int
+
+
 class RetentionStore(Protocol):
     """Retention: finds and removes what is no longer kept; and the clock marks that it relies on.
 
@@ -72,6 +114,31 @@ class RetentionStore(Protocol):
         needs: tasks of flows, shards, crawls and closed groups are removed when all of it has been finished for as
         long.
         """
+        ...
+
+    async def count_due(
+        self, now: Instant, keep_tasks_ms: int, keep_events_ms: int, keep_audit_ms: int, limit: int
+    ) -> DueCounts:
+        """Count what `prune_rows` would remove, each kind up to `limit`."""
+        ...
+
+    async def select_finished(self, wanted: FinishedFilter, after: TaskId, limit: int) -> FinishedPage:
+        """Look at the next `limit` finished tasks in order of id, and select those that the filter wants."""
+        ...
+
+    async def remove_finished(self, term: int, now: Instant, before: Instant, tasks: Sequence[TaskId]) -> list[TaskId]:
+        """Remove those of the tasks that are still final since before that instant, and that no group needs.
+
+        Their chunks are listed by `unremoved_chunks`. Returns the removed ones.
+        """
+        ...
+
+    async def tasks_without_row(self, tasks: Sequence[TaskId]) -> set[TaskId]:
+        """Select the ids of which no task exists."""
+        ...
+
+    async def finished_results(self, after: TaskId, limit: int) -> list[CompletedResult]:
+        """Return the results of the next finished tasks, in order of id."""
         ...
 
     async def unremoved_chunks(self, limit: int) -> list[TaskId]:
@@ -109,6 +176,10 @@ class RetentionStore(Protocol):
         """
         ...
 
+    async def drop_task_figures(self, term: int, now: Instant, limit: int = 1_000) -> int:
+        """Remove expired minutes, hours and days of the task figures, at most about `limit`; returns their number."""
+        ...
+
     async def clock_mark(self) -> Instant | None:
         """Return the newest instant at which a leader trusted its wall clock."""
         ...
@@ -121,19 +192,7 @@ class RetentionStore(Protocol):
 
 
 class CounterStore(Protocol):
-    """The counters of tasks and groups, and the statistics of hosts, which are folded from deltas and batches."""
-
-    async def fold_counters(self, term: int) -> int:
-        """Fold counter deltas into their counters; returns the number of folded rows."""
-        ...
-
-    async def task_totals(self, project: str | None = None) -> dict[TaskStatus, int]:
-        """Return the number of tasks by status from the counters; exact at any time, in constant time."""
-        ...
-
-    async def count_rows(self, project: str | None = None) -> dict[TaskStatus, int]:
-        """Return the same numbers by counting rows: slow, for the reconciler and for checks."""
-        ...
+    """The counters of groups and the statistics of hosts, which are folded from deltas and batches."""
 
     async def settle_groups(self, term: int, now: Instant) -> int:
         """Fold the counter deltas of groups, and mark the groups whose last member has ended.

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from crawlfleet.model.execution import ParkCause
 from crawlfleet.model.ids import ExecutionId, NodeId, TaskId
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.node import Cluster, Node
+from crawlfleet.model.node import Cluster, Node, OpenPull
 from crawlfleet.model.project import Project
 from crawlfleet.model.queue import LaneId, Queue
 from crawlfleet.model.task import ParkedTask
@@ -33,6 +33,7 @@ class PlacementView(NamedTuple):
     """Oldest pending task of every lane that has one."""
     ready_ends: Mapping[LaneId, TaskId]
     """Newest pending task of the lanes whose queue is last in first out."""
+    pulls: Sequence[OpenPull] = ()
 
     @property
     def paused_queues(self) -> set[str]:

@@ -160,6 +160,8 @@ class Delivery(NamedTuple):
     parameters: bytes
     is_metered: bool = False
     """Whether the task's project has daily quotas."""
+    traceparent: str = ""
+    """Context of the span that submitted the task; empty if it was not sampled."""
 
 
 class TaskStore(Protocol):
@@ -189,12 +191,19 @@ class TaskStore(Protocol):
         ...
 
     async def assign_tasks(
-        self, batch: Sequence[Assignment], term: int | None, now: Instant, fences: Mapping[str, int] | None = None
+        self,
+        batch: Sequence[Assignment],
+        term: int | None,
+        now: Instant,
+        fences: Mapping[str, int] | None = None,
+        pulls: Mapping[NodeId, int] | None = None,
     ) -> Applied:
         """Change tasks pending -> assigned, if they are still pending and the node's session is open and takes work.
 
         With the `fences` of their projects (0: never configured), tasks of a project that has another fence by now
-        are refused with OVER_QUOTA: the count that the leader relied on is no longer valid.
+        are refused with OVER_QUOTA: the count that the leader relied on is no longer valid. `pulls` has the number of
+        the open pull of each node that only pulls: when another one is open by now, or none, its tasks are refused with
+        NODE_NOT_READY.
         """
         ...
 

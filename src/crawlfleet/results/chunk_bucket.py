@@ -31,7 +31,7 @@ from obstore.store import S3Store
 
 from crawlfleet.errors import ConfigError, Unavailable
 from crawlfleet.model.ids import ExecutionId, TaskId
-from crawlfleet.ports.chunk_store import MARK, ChunkKind
+from crawlfleet.ports.chunk_store import MARK, ChunkFile, ChunkKind
 from crawlfleet.results.chunk_names import (
     PREFIX_DIGITS,
     chunk_name,
@@ -40,6 +40,7 @@ from crawlfleet.results.chunk_names import (
     execution_name,
     folder_name,
     parse_chunk_number,
+    parse_task,
 )
 from crawlfleet.results.recent_failures import RecentFailure
 
@@ -97,10 +98,9 @@ class ObjectChunks:
     async def count(self, task: TaskId, execution: ExecutionId, kind: ChunkKind) -> int:
         numbers: set[int] = set()
         count = 0
-        async for paths in self._list_pages(execution_name(task, execution)):
-            numbers |= {
-                number for path in paths if (number := parse_chunk_number(path.rpartition("/")[2], kind)) is not None
-            }
+        async for files in self._list_pages(execution_name(task, execution)):
+            chunk_names = (file.name.rpartition("/")[2] for file in files)
+            numbers |= {number for name in chunk_names if (number := parse_chunk_number(name, kind)) is not None}
             while count in numbers:
                 numbers.remove(count)
                 count += 1
@@ -128,6 +128,24 @@ class ObjectChunks:
         with suppress(AlreadyExistsError):
             await self._call_at_start(put_mark)
 
+    async def remove_mark(self) -> None:
+        with suppress(FileNotFoundError):
+            await self._call_store("unmark", lambda: self._store.delete_async(MARK))
+
+    async def list_files(self, after: str = "") -> AsyncIterator[list[ChunkFile]]:
+        async for page in self._list_pages("", after):
+            if files := [file for file in page if parse_task(file.name) is not None]:
+                yield files
+
+    async def read_file(self, name: str) -> bytes | None:
+        return await self._get_object(name)
+
+    async def write_file(self, name: str, body: bytes) -> None:
+        try:
+            await self._call_store("write", lambda: self._store.put_async(name, body, use_multipart=False))
+        except FileNotFoundError as exc:
+            raise self._unavailable_error("write", exc) from exc
+
     async def _get_object(self, path: str) -> bytes | None:
         async def get_bytes() -> bytes:
             return bytes(await (await self._store.get_async(path)).bytes_async())
@@ -139,23 +157,24 @@ class ObjectChunks:
                 raise self._unavailable_error("read", exc) from exc
             return None
 
-    async def _list_pages(self, prefix: str) -> AsyncIterator[list[str]]:
-        stream = self._store.list(prefix, chunk_size=PAGE)
+    async def _list_pages(self, prefix: str, after: str = "") -> AsyncIterator[list[ChunkFile]]:
+        stream = self._store.list(prefix or None, offset=after or None, chunk_size=PAGE)
 
-        async def read_page() -> list[str] | None:
+        async def read_page() -> list[ChunkFile] | None:
             objects = await anext(stream, None)
-            return None if objects is None else [meta["path"] for meta in objects]
+            return None if objects is None else [ChunkFile(meta["path"], meta["size"]) for meta in objects]
 
-        while (paths := await self._call_store("look at", read_page)) is not None:
-            yield paths
+        while (files := await self._call_store("look at", read_page)) is not None:
+            yield files
 
     async def _drop_folders(self, folders: Sequence[str]) -> None:
         left = iter(folders)
 
         async def drop_next_folders() -> None:
             for folder in left:
-                async for paths in self._list_pages(folder):
-                    await self._call_store("drop", lambda paths=paths: self._store.delete_async(paths))  # type: ignore[misc]
+                async for files in self._list_pages(folder):
+                    names = [file.name for file in files]
+                    await self._call_store("drop", lambda names=names: self._store.delete_async(names))  # type: ignore[misc]
 
         done = await asyncio.gather(*(drop_next_folders() for _ in range(DROPS_AT_ONCE)), return_exceptions=True)
         for error in done:

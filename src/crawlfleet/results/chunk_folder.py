@@ -12,9 +12,9 @@ import asyncio
 import errno
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,12 +22,22 @@ import zstandard
 
 from crawlfleet.errors import ConfigError, Unavailable
 from crawlfleet.model.ids import ExecutionId, TaskId
-from crawlfleet.ports.chunk_store import MARK, ChunkKind
-from crawlfleet.results.chunk_names import chunk_name, compress_chunk, decompress_chunk, execution_name, folder_name
+from crawlfleet.ports.chunk_store import MARK, ChunkFile, ChunkKind
+from crawlfleet.results.chunk_names import (
+    chunk_name,
+    compress_chunk,
+    decompress_chunk,
+    execution_name,
+    folder_name,
+    parse_task,
+)
 from crawlfleet.results.recent_failures import RecentFailure
 from crawlfleet.settings.private_files import make_private_folder, open_private, restrict_to_owner
 
+PAGE = 1_000
 _TRIES = 3
+_FOLDERS_DEEP = 3
+"""Levels of folders above the files of chunks: first digits, task, execution."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 AnswerT = TypeVar("AnswerT")
 
@@ -74,6 +84,26 @@ class FolderChunks:
             await asyncio.to_thread(self._write_mark, text, is_replacing)
         except OSError as exc:
             raise ConfigError(f"results: {self._path} cannot be written: {exc.strerror}") from exc
+
+    async def remove_mark(self) -> None:
+        await self._run_in_thread(lambda: (self._path / MARK).unlink(missing_ok=True), "unmark")
+
+    async def list_files(self, after: str = "") -> AsyncIterator[list[ChunkFile]]:
+        files = _walk_files(self._path, after)
+        while page := await self._run_in_thread(lambda: list(islice(files, PAGE)), "list"):
+            yield page
+
+    async def read_file(self, name: str) -> bytes | None:
+        try:
+            return await self._run_in_thread((self._path / name).read_bytes, "read")
+        except Unavailable as exc:
+            if isinstance(exc.__cause__, FileNotFoundError):
+                self._failure.clear()
+                return None
+            raise
+
+    async def write_file(self, name: str, body: bytes) -> None:
+        await self._run_in_thread(lambda: self._put_chunk(self._path / name, body), "write")
 
     async def _run_in_thread(self, action: Callable[[], AnswerT], verb: str) -> AnswerT:
         try:
@@ -145,6 +175,22 @@ class FolderChunks:
             # This fails while the folder holds other tasks, which is fine.
             with suppress(OSError):
                 folder.parent.rmdir()
+
+
+def _walk_files(root: Path, after: str, folder: str = "", depth: int = 0) -> Iterator[ChunkFile]:
+    try:
+        names = sorted(entry.name for entry in os.scandir(root / folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in names:
+        path = f"{folder}/{name}" if folder else name
+        if path < after[: len(path)]:
+            continue
+        if depth < _FOLDERS_DEEP:
+            yield from _walk_files(root, after, path, depth + 1)
+        elif path > after and parse_task(path) is not None:
+            with suppress(FileNotFoundError):
+                yield ChunkFile(path, (root / path).stat().st_size)
 
 
 def _read_chunk(file: Path, kind: ChunkKind) -> bytes | None:

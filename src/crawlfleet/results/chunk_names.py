@@ -16,6 +16,10 @@ _LEVEL = 3
 _LINES, _RECORDS = ".jsonl.zst", ".warc.gz"
 _NAME = re.compile(rf"({'|'.join(get_args(ChunkKind))})-([0-9]{{1,7}})(?:{re.escape(_LINES)}|{re.escape(_RECORDS)})")
 
+_PATH = re.compile(
+    rf"([0-9a-f]{{{PREFIX_DIGITS}}})/(\1[0-9a-f]{{{16 - PREFIX_DIGITS}}})/[0-9a-f]{{16}}/{_NAME.pattern}"
+)
+
 
 def folder_name(task: TaskId) -> str:
     digits = f"{task:016x}"
@@ -34,6 +38,12 @@ def parse_chunk_number(name: str, kind: ChunkKind) -> int | None:
     """Return the number of a chunk of that kind; None for any other name."""
     match = _NAME.fullmatch(name)
     return int(match[2]) if match is not None and match[1] == kind else None
+
+
+def parse_task(path: str) -> TaskId | None:
+    """Return the task whose chunk has this path below the storage location; None for the path of anything else."""
+    match = _PATH.fullmatch(path)
+    return None if match is None else int(match[2], 16)
 
 
 def compress_chunk(kind: ChunkKind, data: bytes) -> bytes:

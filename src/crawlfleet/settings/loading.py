@@ -150,7 +150,8 @@ def _read_key(
     if isinstance(value, str) and value.strip() in PLACEHOLDER_KEYS:
         hint = "crawlfleet token create --role enrol makes a token for workers"
         raise BadSetting(key, "this is the placeholder of the documentation, not a key", source, hint)
-    if key == "mode":
+    not_given = legacy_names.DESCRIPTIONS.get(value) if isinstance(value, str) else None
+    if key == "mode" and not_given is None:
         _check_mode(value, source)
         if value == cls.section:
             return
@@ -158,12 +159,12 @@ def _read_key(
     if setting is None:
         reason = _reason_to_ignore(key, source)
         if into is not None:
-            ignored.append(Ignored(key, value, source, reason))
+            ignored.append(Ignored(key, value, source, not_given or reason))
         return
     if into is None:
         return
-    if isinstance(value, str) and value in legacy_names.DESCRIPTIONS:
-        ignored.append(Ignored(key, value, source, "describes the value instead of giving it"))
+    if not_given is not None:
+        ignored.append(Ignored(key, value, source, not_given))
         return
     if setting in into:
         raise BadSetting(setting, f"is given twice, also by {into[setting].source}", source)

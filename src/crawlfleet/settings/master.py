@@ -5,20 +5,39 @@ from __future__ import annotations
 import re
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, model_validator
 
 from crawlfleet.model import limits
+from crawlfleet.model.queue import PriorityClasses
 from crawlfleet.model.requirement import DEFAULT_STRATEGY, STRATEGIES
+from crawlfleet.model.task import RetryPolicy
 from crawlfleet.settings.base import Settings, default_data_dir, setting
-from crawlfleet.settings.values import Count, CrawlHosts, Factor, Folder, Host, Label, Modules, Networks, Port, Seconds
+from crawlfleet.settings.values import (
+    Count,
+    CrawlHosts,
+    Factor,
+    Folder,
+    Host,
+    Label,
+    LogFilePath,
+    LogFormat,
+    LogLevel,
+    Modules,
+    Networks,
+    Port,
+    Priority,
+    Seconds,
+    Url,
+)
 
 STRATEGY_GROUP = "crawlfleet.strategies"
 """Name of the entry point group of users' own strategies."""
-LogLevel = Literal["debug", "info", "warning", "error"]
-LogFormat = Literal["auto", "console", "json"]
+MAX_WORKERS = "Agents that one command may start on this machine."
 
+_RETRY = RetryPolicy()
+_CLASSES = PriorityClasses()
 _STORES = ("sqlite:///", "postgresql://", "postgres://")
 _BROKERS = ("redis://", "rediss://", "unix://")
 
@@ -79,11 +98,25 @@ class MasterSettings(Settings):
     broker: Annotated[str, AfterValidator(_check_broker)] = setting(
         "memory:", about="What carries hints between masters: memory: for one master, redis://... for several."
     )
+    redis_max_connections: Count = setting(
+        20, about="Connections that this master has to Redis at a time at most; it needs two.", ge=2, le=10_000
+    )
+    redis_pool_timeout_s: Seconds = setting(
+        2.0,
+        about="Seconds that a connection to Redis may take to be free, made and answered; then it is tried again.",
+        ge=0.1,
+        le=600,
+    )
     results: Annotated[str, AfterValidator(_check_results)] = setting(
         _results_in,
         about="Where items and logs are kept: a folder, which all masters share, or s3://BUCKET/PREFIX with endpoint, "
         "region and keys in the usual AWS_ variables.",
         shown="DATA_DIR/results",
+    )
+    advertise_url: Url | None = setting(
+        None,
+        about="The address under which nodes reach this master, such as https://10.0.0.1:8000: all masters pass it on "
+        "to their nodes, which try it when another master is away. Unset: only nodes that were given it know it.",
     )
     name: Label | None = setting(None, about="The name of this master.", shown="the machine's host name and the port")
     tls_cert: Folder | None = setting(None, about="A certificate (PEM): with tls_key the API speaks HTTPS.")
@@ -107,6 +140,25 @@ class MasterSettings(Settings):
         le=limits.TIMEOUT_S_MAX,
     )
     max_retries: Count = setting(3, about="Retries of a failed task when it does not say.", ge=0, le=limits.RETRIES_MAX)
+    retry_base_delay_s: Seconds = setting(
+        _RETRY.base_delay_s,
+        about="Seconds before the first retry of a failed task when it does not say; doubled with each further one.",
+        ge=0,
+        le=limits.RETRY_BASE_DELAY_S_MAX,
+    )
+    retry_max_delay_s: Seconds = setting(
+        _RETRY.max_delay_s,
+        about="Seconds that such a delay grows to at most.",
+        ge=0,
+        le=limits.RETRY_DELAY_S_MAX,
+    )
+    priority_high: Priority = setting(
+        _CLASSES.high, about="The least priority of the class high: `GET /api/stats` counts what waits by class."
+    )
+    priority_normal: Priority = setting(_CLASSES.normal, about="The least priority of the class normal.")
+    priority_low: Priority = setting(
+        _CLASSES.low, about="The priority that the class low stands for; lower ones belong to it too."
+    )
     strategy: Annotated[str, AfterValidator(_check_strategy)] = setting(
         DEFAULT_STRATEGY,
         about=f"How a node is chosen when a task does not say: {', '.join(STRATEGIES)}, or one of your own.",
@@ -119,6 +171,31 @@ class MasterSettings(Settings):
     )
     device_timeout_s: Seconds = setting(
         300.0, about="Seconds of silence after which such a node is taken for lost.", gt=0, le=86_400
+    )
+    alert_failure_rate: Factor = setting(
+        0.1, about="The share of executions that end badly above which the failure rate is an alert.", ge=0, le=1
+    )
+    alert_queue_size: Count = setting(1_000, about="The number of waiting tasks above which it is an alert.", ge=1)
+    alert_avg_duration_s: Seconds = setting(
+        300.0,
+        about="The average duration of executions, in seconds, above which it is an alert.",
+        gt=0,
+        le=limits.TIMEOUT_S_MAX,
+    )
+    alert_allow_hosts: CrawlHosts = setting(
+        (),
+        about="Hosts, addresses or networks that notices may be sent to although they are private, loopback or "
+        "link-local; the named hosts also without TLS.",
+    )
+    public_url: Url | None = setting(
+        None, about="The address under which people reach the installation: links in notices begin with it."
+    )
+    alert_watchdog_url: str | None = setting(
+        None,
+        about="An address that the leader calls once a minute (GET): a service that misses the calls reports that the "
+        "installation is dead.",
+        secret=True,
+        max_length=2_000,
     )
     retain_tasks_days: Seconds = setting(30.0, about="Days that finished tasks are kept.", gt=0, le=36_500)
     retain_events_days: Seconds = setting(7.0, about="Days that events are kept.", gt=0, le=36_500)
@@ -153,7 +230,15 @@ class MasterSettings(Settings):
     unidentified_connections_per_address: Count = setting(
         128, about="The same limit for one address (IPv6: for one /64 network), after a second of grace.", ge=1
     )
-    log_level: LogLevel = setting("info", about="The least important log lines that are written.")
+    log_level: LogLevel = setting(
+        "info",
+        about="The least important log lines that are written: debug, info, warning, error or critical.",
+    )
+    log_file: LogFilePath | None = setting(
+        None,
+        about="A file that log lines are appended to; it may be rotated at any time. Standard error gets errors only.",
+        shown="standard error",
+    )
     log_format: LogFormat = setting(
         "auto", about="Log lines for people (console), for programs (json), or by what reads them (auto)."
     )
@@ -169,6 +254,10 @@ class MasterSettings(Settings):
                 raise ValueError(f"{name}: there is no file {path}")
         if self.device_timeout_s <= self.heartbeat_interval_s:
             raise ValueError("device_timeout_s must be longer than heartbeat_interval_s")
+        if self.retry_base_delay_s > self.retry_max_delay_s:
+            raise ValueError("retry_base_delay_s must not be longer than retry_max_delay_s")
+        if not self.priority_low <= self.priority_normal <= self.priority_high:
+            raise ValueError("priority_high, priority_normal and priority_low: none may be above the one before it")
         return self
 
 
@@ -177,7 +266,8 @@ class StandaloneSettings(MasterSettings):
 
     section: ClassVar[str] = "standalone"
 
-    nodes: Count = setting(1, about="Agents to start.", ge=1, le=64)
+    nodes: Count = setting(1, about="Agents to start.", ge=1)
+    max_workers: Count = setting(64, about=MAX_WORKERS, ge=1, le=limits.WORKERS_MAX)
     slots: Count = setting(4, about="Tasks that each agent runs at a time.", ge=1, le=limits.SLOTS_MAX)
     executors: Modules = setting((), about="Python modules with your own executors.")
     proxies_file: Folder | None = setting(
@@ -188,4 +278,10 @@ class StandaloneSettings(MasterSettings):
     def _has_proxies(self) -> Self:
         if self.proxies_file is not None and not self.proxies_file.is_file():
             raise ValueError(f"proxies_file: there is no file {self.proxies_file}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_workers(self) -> Self:
+        if self.nodes > self.max_workers:
+            raise ValueError(f"nodes: {self.nodes} is more than max_workers allows, which is {self.max_workers}")
         return self

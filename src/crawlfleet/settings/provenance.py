@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crawlfleet.errors import ConfigError
+from crawlfleet.observe.secret_masking import mask_fields, mask_secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +41,17 @@ class Ignored:
     source: Source
     reason: str
 
+    @property
+    def display_value(self) -> Any:
+        return mask_fields({self.key: self.value})[self.key]
+
 
 class BadSetting(ConfigError):
     """Stops the start, with the setting, what is wrong with it, where its value came from, and what may help."""
 
     def __init__(self, setting: str, detail: str, source: Source, hint: str | None = None) -> None:
+        # A wrong address is quoted, and may have a password in it.
+        detail = mask_secrets(detail)
         super().__init__(f"{setting}: {detail} (from {source})")
         self.setting = setting
         self.detail = detail

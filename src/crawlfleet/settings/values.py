@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from crawlfleet.model import limits
 from crawlfleet.model.host import crawl_host
 from crawlfleet.model.requirement import canonical_resources
+from crawlfleet.observe.log_level import parse_level
 
 # The text with which the source document shows where a key belongs; a file that still has it has no key.
 PLACEHOLDER_KEYS = frozenset({"your-secure-api-key-here"})
@@ -126,11 +127,29 @@ def _check_amounts(value: Mapping[str, Any]) -> dict[str, float]:
     return canonical_resources(value)
 
 
+def _check_level(text: str) -> str:
+    try:
+        return parse_level(text)
+    except ValueError as exc:
+        raise ValueError(f"{text!r} is not {exc}") from None
+
+
+def _check_log_file(path: Path) -> Path:
+    path = _expand_path(path)
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: name a file in it")
+    return path
+
+
 Count = Annotated[int, BeforeValidator(_not_a_bool)]
 Seconds = Annotated[float, BeforeValidator(_not_a_bool)]
 Factor = Seconds
 Port = Annotated[int, BeforeValidator(_not_a_bool), Field(ge=0, le=65_535)]
+Priority = Annotated[int, BeforeValidator(_not_a_bool), Field(ge=limits.PRIORITY_MIN, le=limits.PRIORITY_MAX)]
 Folder = Annotated[Path, AfterValidator(_expand_path)]
+LogLevel = Annotated[str, AfterValidator(_check_level)]
+LogFormat = Literal["auto", "console", "json"]
+LogFilePath = Annotated[Path, AfterValidator(_check_log_file)]
 Host = Annotated[str, AfterValidator(_check_host)]
 Address = Annotated[str, AfterValidator(_check_address)]
 CrawlHosts = Annotated[tuple[Annotated[str, AfterValidator(crawl_host)], ...], BeforeValidator(_split_list)]

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, TypeAdapter, model_validator
 
 from crawlfleet.model import limits
 from crawlfleet.settings.base import Settings, default_data_dir, setting
-from crawlfleet.settings.master import LogFormat, LogLevel
+from crawlfleet.settings.master import MAX_WORKERS
 from crawlfleet.settings.provenance import BadSetting, Source
 from crawlfleet.settings.values import (
     Address,
@@ -22,6 +22,9 @@ from crawlfleet.settings.values import (
     Factor,
     Folder,
     Label,
+    LogFilePath,
+    LogFormat,
+    LogLevel,
     Modules,
     Port,
     Seconds,
@@ -64,6 +67,7 @@ class WorkerSettings(Settings):
         ge=1,
         le=limits.SLOTS_MAX,
     )
+    max_workers: Count = setting(64, about=MAX_WORKERS, ge=1, le=limits.WORKERS_MAX)
     weight: Factor = setting(1.0, about="Its share of the tasks by the strategy weighted.", gt=0, le=1_000)
     resources: Amounts = setting(
         {},
@@ -91,7 +95,15 @@ class WorkerSettings(Settings):
     drain_s: Seconds = setting(
         30.0, about="Seconds that running tasks may take to end when the agent is told to leave.", ge=0, le=86_400
     )
-    log_level: LogLevel = setting("info", about="The least important log lines that are written.")
+    log_level: LogLevel = setting(
+        "info",
+        about="The least important log lines that are written: debug, info, warning, error or critical.",
+    )
+    log_file: LogFilePath | None = setting(
+        None,
+        about="A file that log lines are appended to; it may be rotated at any time. Standard error gets errors only.",
+        shown="standard error",
+    )
     log_format: LogFormat = setting(
         "auto", about="Log lines for people (console), for programs (json), or by what reads them (auto)."
     )

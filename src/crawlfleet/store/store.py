@@ -7,11 +7,17 @@ from collections.abc import Callable
 from crawlfleet.ports.clock import boot_time
 from crawlfleet.store.admin.audit import AuditTables
 from crawlfleet.store.admin.cluster_config import ConfigTables
-from crawlfleet.store.admin.counters import UpkeepTables
+from crawlfleet.store.admin.counters import CounterTables
+from crawlfleet.store.admin.doctor import DoctorTables
 from crawlfleet.store.admin.events import EventTables
 from crawlfleet.store.admin.evidence import EvidenceTables
+from crawlfleet.store.admin.installation_counts import InstallationTables
 from crawlfleet.store.admin.retention import RetentionTables
+from crawlfleet.store.admin.task_figures import TaskFigureTables
 from crawlfleet.store.admin.tokens import TokenTables
+from crawlfleet.store.alerts.alert_samples import AlertSampleTables
+from crawlfleet.store.alerts.alerts import AlertTables
+from crawlfleet.store.alerts.notices import NoticeTables
 from crawlfleet.store.composites.crawls import CrawlTables
 from crawlfleet.store.composites.flows import FlowTables
 from crawlfleet.store.composites.groups import GroupTables
@@ -19,6 +25,7 @@ from crawlfleet.store.composites.products import ProductTables
 from crawlfleet.store.composites.schedule_firing import FireTables
 from crawlfleet.store.composites.schedules import ScheduleTables
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
+from crawlfleet.store.engine.timed_engine import TimedEngine
 from crawlfleet.store.hosts.cookie_jars import CookieTables
 from crawlfleet.store.hosts.host_stats import HostFigureTables
 from crawlfleet.store.hosts.hosts import HostTables
@@ -28,6 +35,7 @@ from crawlfleet.store.nodes.leadership import LeadershipTables
 from crawlfleet.store.nodes.node_health import NodeHealthTables
 from crawlfleet.store.nodes.node_proxies import NodeProxyTables
 from crawlfleet.store.nodes.nodes import NodeTables
+from crawlfleet.store.nodes.pulls import PullTables
 from crawlfleet.store.nodes.sessions import SessionTables
 from crawlfleet.store.nodes.slots import SlotTables
 from crawlfleet.store.nodes.task_types import TypeTables
@@ -52,7 +60,9 @@ class SqlStore(
     SessionTables,
     LeadershipTables,
     EventTables,
-    UpkeepTables,
+    CounterTables,
+    TaskFigureTables,
+    InstallationTables,
     ReadTables,
     TokenTables,
     AuditTables,
@@ -74,19 +84,30 @@ class SqlStore(
     ProductTables,
     CookieTables,
     NodeProxyTables,
+    PullTables,
     RetentionTables,
     IdSlotTables,
     NodeHealthTables,
     ClusterRemovalTables,
     LaneRemovalTables,
+    DoctorTables,
+    AlertTables,
+    AlertSampleTables,
+    NoticeTables,
 ):
     def __init__(self, engine: QueryEngine, monotonic: Callable[[], float] = boot_time) -> None:
-        self._engine: QueryEngine = engine
+        self._raw_engine = engine
+        self._engine: QueryEngine = (timed := TimedEngine(engine))
+        self.transaction_times = timed.times
+        self._recent_writes = timed.recent_writes
         self._lanes = LaneBook(monotonic=monotonic)
 
     @property
     def engine(self) -> QueryEngine:
-        return self._engine
+        return self._raw_engine
+
+    def commit_p99_ms(self) -> float | None:
+        return self._recent_writes.p99
 
     async def close(self) -> None:
         await self._engine.close()

@@ -158,6 +158,14 @@ def retry_policy(spec: bytes | None) -> RetryPolicy:
     return RetryPolicy(**retry) if retry else _DEFAULT_POLICY
 
 
+def spec_traceparent(spec: bytes | None) -> str:
+    """Return the context of the span that submitted the task. Most tasks have none, and their spec is not decoded."""
+    if spec is None or _TRACED not in spec:
+        return ""
+    return str(_policy.decode(spec).get("traceparent", ""))
+
+
+_TRACED = b'"traceparent"'
 _DEFAULT_POLICY = RetryPolicy()
 
 

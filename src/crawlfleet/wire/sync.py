@@ -7,6 +7,8 @@ receiver ignores what it does not know.
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
 from enum import IntEnum
 
 import msgspec
@@ -19,6 +21,11 @@ NULL = msgspec.Raw(b"null")
 HANDS_OVER_ONLY = -1
 """Value of `OpenUp.after` for a call that opens no session, as no session has this number: its outcomes are taken all
 the same."""
+
+
+def mark_masters(addresses: Sequence[str]) -> int:
+    """Return a number that stands for a list of masters, so that it is sent only where it is another one."""
+    return zlib.crc32("\n".join(addresses).encode()) if addresses else 0
 
 
 class UsedBody(msgspec.Struct, array_like=True, frozen=True):
@@ -167,6 +174,8 @@ class SyncUp(msgspec.Struct, array_like=True, frozen=True):
     is_departing: bool = False
     """Whether the agent was asked to leave: the session takes no new work, and ends when nothing is left to hand
     over."""
+    masters_mark: int = 0
+    """Mark of the list of masters that the node has, by `mark_masters`."""
 
 
 class AssignmentBody(msgspec.Struct, array_like=True, frozen=True):
@@ -184,6 +193,8 @@ class AssignmentBody(msgspec.Struct, array_like=True, frozen=True):
     is_metered: bool = False
     """Whether the project has daily quotas: the execution fetches nothing without a quota slice, and reports its
     usage."""
+    traceparent: str = ""
+    """Context of the span that submitted the task; empty if it was not sampled."""
 
 
 class RecallBody(msgspec.Struct, array_like=True, frozen=True):
@@ -213,6 +224,8 @@ class NodeConfigBody(msgspec.Struct, array_like=True, frozen=True):
     """Maximum time between two syncs; the node never syncs more seldom than the lease allows."""
     mark: int = 0
     """Mark of the defaults in the configuration: other defaults make it a new configuration at the same version."""
+    log_level: str | None = None
+    """Level of the agent's log; None: the level it was started with."""
 
 
 class HostGrantBody(msgspec.Struct, array_like=True, frozen=True):
@@ -271,6 +284,7 @@ class SyncDown(msgspec.Struct, array_like=True, frozen=True):
     """Span within which the node has to drain; None: the node takes work."""
     slots: int | None = None
     masters: list[str] = []
+    """Addresses of the masters that are alive; empty: the node has the newest list, or there is none to offer."""
     config: NodeConfigBody | None = None
     """New configuration; None: the node has the newest."""
     grants: GrantsBody | None = None
@@ -304,6 +318,7 @@ class OpenDown(msgspec.Struct, array_like=True, frozen=True):
     """Maximum time between two syncs."""
     acknowledged: list[int] = []
     masters: list[str] = []
+    """Addresses of the masters that are alive; empty: there are none to offer."""
     is_open: bool = True
     """Whether a session was opened. False: `session` is the newest there is, and the node asks again with it as
     `after`."""

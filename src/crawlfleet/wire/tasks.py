@@ -27,8 +27,8 @@ Amount = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 
 
 Retries = Annotated[int, msgspec.Meta(ge=0, le=limits.RETRIES_MAX)]
-Delay = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
-LongDelay = Annotated[float, msgspec.Meta(ge=0, le=7 * 86_400)]
+Delay = Annotated[float, msgspec.Meta(ge=0, le=limits.RETRY_BASE_DELAY_S_MAX)]
+LongDelay = Annotated[float, msgspec.Meta(ge=0, le=limits.RETRY_DELAY_S_MAX)]
 Timeout = Annotated[int, msgspec.Meta(ge=1, le=limits.TIMEOUT_S_MAX)]
 
 
@@ -39,11 +39,11 @@ class RetryBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, 
 
 
 class RetryWanted(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, frozen=True):
-    """What a task says of its retries; without `max_retries` the cluster's configuration holds."""
+    """What a task says of its retries; for what is left out the cluster's configuration holds."""
 
     max_retries: Retries | msgspec.UnsetType = msgspec.UNSET
-    base_delay_s: Delay = 2.0
-    max_delay_s: LongDelay = 300.0
+    base_delay_s: Delay | msgspec.UnsetType = msgspec.UNSET
+    max_delay_s: LongDelay | msgspec.UnsetType = msgspec.UNSET
 
 
 RETRY_UNSET = RetryWanted()
@@ -74,6 +74,8 @@ class TaskBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, f
     retry: RetryWanted = RETRY_UNSET
     preemptible: bool = False
     """May be stopped, at no cost of a retry, when something of higher priority finds no room."""
+    node_id: Label | None = None
+    """Only on this node, by its id."""
 
 
 class SpecBody(msgspec.Struct, omit_defaults=True, frozen=True):
@@ -92,6 +94,7 @@ class SpecBody(msgspec.Struct, omit_defaults=True, frozen=True):
     retry: RetryBody = RetryBody()
     preemptible: bool = False
     run_at: str | None = None
+    node_id: str | None = None
 
 
 _TEXT_FIELDS = (
@@ -284,10 +287,6 @@ def storage_problem(text: str) -> str | None:
 
 def _find_mistake(task: TaskBody) -> Refusal | None:
     """Return a refusal for values that fit their fields and are meaningless."""
-    retry = task.retry
-    if retry.base_delay_s > retry.max_delay_s:
-        detail = f"{retry.base_delay_s:g} is longer than retry.max_delay_s, which is {retry.max_delay_s:g}"
-        return Refusal(Code.INVALID_INPUT, detail, "retry.base_delay_s")
     for name, value in task.capabilities.items() if task.capabilities else ():
         if isinstance(value, float) and value < 0:
             return Refusal(

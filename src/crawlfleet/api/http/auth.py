@@ -1,8 +1,8 @@
 """Authentication and authorization: who calls, and whether the caller may.
 
-A bearer token makes a Principal; each route checks its role. Wrong tokens are counted by address: after too many of
-them the address has to wait, except for tokens that have been valid there before, so that one misconfigured agent does
-not lock out the other nodes behind the same address.
+A token makes a Principal; each route checks its role. It comes as `Authorization: Bearer` or as `X-API-Key`. Wrong
+tokens are counted by address: after too many of them the address has to wait, except for tokens that have been valid
+there before, so that one misconfigured agent does not lock out the other nodes behind the same address.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from crawlfleet.api.http.errors import NotAuthenticated, RoleTooLow, TooManyAtte
 from crawlfleet.api.http.services import Services, get_services
 from crawlfleet.api.http.settings import ApiSettings
 from crawlfleet.control.admin.tokens import hash_secret
-from crawlfleet.errors import NotAllowed, Unavailable
+from crawlfleet.errors import InvalidInput, NotAllowed, Unavailable
 from crawlfleet.model.principal import Principal, Role
 
 WINDOW_S = 60.0
@@ -35,7 +35,11 @@ _MAX_REPORTED = 100
 _SECRET_CHARS = 200
 _TARGET_CHARS = 200
 
-JOIN_PATH = "/api/v1/nodes:register"
+JOIN_PATHS = ("/api/v1/nodes:register", "/api/distribution/devices/register")
+METRICS_PATHS = ("/metrics", "/metrics/installation")
+"""Paths that a metrics token opens."""
+_GENERAL_ROLES = tuple(role for role in Role if role is not Role.METRICS)
+API_KEY_HEADER = b"x-api-key"
 
 
 class NotFromHere(NotAllowed):
@@ -112,17 +116,18 @@ class Gate:
         self._refused = AuditRateLimit(services.clock.monotonic)
 
     async def identify_caller(self, scope: Scope) -> RequestIdentity:
-        """Identify the caller of a request. Raises NotAuthenticated, TooManyAttempts or NotAllowed."""
+        """Identify the caller of a request. Raises NotAuthenticated, TooManyAttempts, NotAllowed, or InvalidInput for
+        two headers with different tokens."""
         client = scope.get("client")
         address = client[0] if client else ""
         if self._networks and not self._is_allowed(address):
             raise NotFromHere(f"calls from {address} are not allowed")
-        secret = _read_bearer_token(scope)
+        secret = _read_token(scope)
         proof = (address, secret_hash := hash_secret(secret))
         is_proven = proof in self._proven
         if is_proven and (trusted := self._services.tokens.find_trusted(secret_hash)) is not None:
             _identify_connection(scope)
-            return RequestIdentity(trusted, address, secret)
+            return await self._admit_caller(RequestIdentity(trusted, address, secret), scope)
         if not is_proven and (wait_s := self._attempts.wait_s(address)):
             raise TooManyAttempts(f"too many wrong tokens from {address}", retry_after_s=wait_s)
         try:
@@ -134,7 +139,14 @@ class Gate:
             raise NotAuthenticated("this token is not valid") from exc
         self._remember_proof(proof)
         _identify_connection(scope)
-        return RequestIdentity(principal, address, secret)
+        return await self._admit_caller(RequestIdentity(principal, address, secret), scope)
+
+    async def _admit_caller(self, identity: RequestIdentity, scope: Scope) -> RequestIdentity:
+        """Refuse a metrics token on all paths but its own; other roles are checked by the routes."""
+        if identity.principal.role is Role.METRICS and scope["path"] not in METRICS_PATHS:
+            await self.note_refused(identity, scope)
+            raise RoleTooLow(f"a token of role metrics reads {' and '.join(METRICS_PATHS)} only")
+        return identity
 
     async def _note_limit(self, address: str) -> None:
         # One entry for all attempts: a caller that guesses must not fill the disk, nor find out that it is full.
@@ -149,7 +161,7 @@ class Gate:
         who = identity.principal
         if self._refused.may_report(f"{who.token}:{who.node}"):
             with contextlib.suppress(Unavailable):
-                target = f"{scope['method']} {scope['path']}"[:_TARGET_CHARS]
+                target = f"{scope.get('method', 'GET')} {scope['path']}"[:_TARGET_CHARS]
                 await self._services.audit.write_entry(
                     who, identity.address, "role.refused", target, {"role": who.role.word}
                 )
@@ -192,10 +204,11 @@ async def load_identity(connection: HTTPConnection) -> RequestIdentity:
 
 
 async def require_principal(request: HTTPConnection, *roles: Role) -> Principal:
-    """Return the principal of a request, for plain routes. With roles it checks them as `allow` does."""
+    """Return the principal of a request, for plain routes. With roles it checks them as `allow` does; without, any
+    role but that of metrics will do."""
     identity = await load_identity(request)
     try:
-        require_role(identity.principal, *roles or tuple(Role))
+        require_role(identity.principal, *roles or _GENERAL_ROLES)
     except RoleTooLow:
         gate: Gate = request.app.state.gate
         await gate.note_refused(identity, request.scope)
@@ -211,14 +224,14 @@ def require_role(principal: Principal, *roles: Role) -> None:
     raise RoleTooLow(f"this needs a token of role {wanted}, and yours has role {principal.role.word}")
 
 
-_scheme = HTTPBearer(scheme_name="bearer", auto_error=False, description="A token of `crawlfleet token create`.")
+BEARER_SCHEME = HTTPBearer(scheme_name="bearer", auto_error=False, description="A token of `crawlfleet token create`.")
 
 
 def allow(*roles: Role) -> Any:
     """Declare a dependency on the caller's role: `principal: Principal = allow(Role.OPERATOR)` allows that role or a
     higher one of people; nodes only where named."""
 
-    async def principal(connection: HTTPConnection, _: object = Depends(_scheme)) -> Principal:
+    async def principal(connection: HTTPConnection, _: object = Depends(BEARER_SCHEME)) -> Principal:
         return await require_principal(connection, *roles)
 
     return Depends(principal)
@@ -236,15 +249,24 @@ async def write_audit_entry(
 def _is_joining(scope: Scope) -> bool:
     """Return whether the request is a registration. There a used up enrol token may still repeat one whose answer was
     lost; the route decides."""
-    return bool(scope["path"] == JOIN_PATH and scope["method"] == "POST")
+    return bool(scope["path"] in JOIN_PATHS and scope["method"] == "POST")
 
 
-def _read_bearer_token(scope: Scope) -> str:
-    sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-    scheme, _, secret = sent.partition(b" ")
-    secret = secret.strip()
-    if scheme.lower() != b"bearer" or not secret:
-        raise NotAuthenticated("a bearer token is needed")
+def _read_token(scope: Scope) -> str:
+    """Return the token of either header. Raises InvalidInput when the headers hold different tokens: each of them names
+    a caller, and neither choice would be right."""
+    bearer = api_key = b""
+    for name, value in scope["headers"]:
+        if name == b"authorization" and not bearer:
+            scheme, _, credentials = value.partition(b" ")
+            bearer = credentials.strip() if scheme.lower() == b"bearer" else b""
+        elif name == API_KEY_HEADER and not api_key:
+            api_key = value.strip()
+    if bearer and api_key and bearer != api_key:
+        raise InvalidInput("it differs from the token in Authorization: send one of the two", field="X-API-Key")
+    secret = bearer or api_key
+    if not secret:
+        raise NotAuthenticated("a token is needed, as Authorization: Bearer or as X-API-Key")
     if len(secret) > _SECRET_CHARS or not secret.isascii():
         raise NotAuthenticated("this token is not valid")
     return str(secret, "ascii")

@@ -59,7 +59,7 @@ STATUS_OF_CODE: Mapping[Code, int] = {
 }
 
 _HINTS = {
-    "not_authenticated": "send the header Authorization: Bearer <token>; crawlfleet token create makes a token",
+    "not_authenticated": "send Authorization: Bearer <token> or X-API-Key: <token>; crawlfleet token create makes one",
     "already_final": "a final task is opened again by :retry",
     "not_final": "a task that has not ended is stopped by :cancel",
     "unknown_type": "GET /api/v1/task-types lists the known types; a type is known once a node that runs it has joined",

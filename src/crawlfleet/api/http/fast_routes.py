@@ -7,6 +7,7 @@ request are made cheaper. A method or a path that none of them has is passed on 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from time import perf_counter
 
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
@@ -19,6 +20,7 @@ from crawlfleet.api.http import errors
 from crawlfleet.api.http.auth import Gate
 from crawlfleet.api.http.errors import TooLarge
 from crawlfleet.errors import CrawlfleetError
+from crawlfleet.observe.metrics import RequestMetrics
 
 _NO_QUERY = QueryParams()
 
@@ -57,13 +59,20 @@ class PlainRequest(Request):
 
 class PlainRoutes:
     def __init__(
-        self, app: ASGIApp, routes: Sequence[Route], gate: Gate, limit: int, limits: Mapping[str, int]
+        self,
+        app: ASGIApp,
+        routes: Sequence[Route],
+        gate: Gate,
+        limit: int,
+        limits: Mapping[str, int],
+        requests: RequestMetrics,
     ) -> None:
         """Create the fast path; `limits` has the routes that take another size of body, by their paths."""
         self._app = app
         self._gate = gate
         self._limit = limit
         self._limits = limits
+        self._requests = requests
         self._exact = {
             (method, route.path): route for route in routes if "{" not in route.path for method in route.methods or ()
         }
@@ -81,6 +90,7 @@ class PlainRoutes:
         return None
 
     async def serve_route(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
+        began = perf_counter()
         scope["app"] = self._app
         request = PlainRequest(scope, receive, send)
         request.limit = self._limits.get(route.path, self._limit)
@@ -93,6 +103,7 @@ class PlainRoutes:
             return
         except Exception as exc:
             response = exception_response(scope, exc)
+        self._requests.count_request(route.path, scope["method"], response.status_code, perf_counter() - began)
         await response(scope, receive, send)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Annotated
 
 from fastapi import Depends, Path
@@ -39,6 +40,16 @@ async def require_own_node(request: Request, principal: Principal, node: NodeId,
     if principal.role is Role.NODE and principal.node != node:
         await write_audit_entry(request, principal, f"{action}.refused", node_text(node))
         raise NotItself(f"a node acts only for itself, and this secret is not that of {node_text(node)}")
+
+
+def public_address(request: Request, principal: Principal) -> str:
+    """The address of a node that calls itself. One that is not public may be a proxy's, and says nothing."""
+    if principal.role not in (Role.ENROL, Role.NODE) or request.client is None:
+        return ""
+    try:
+        return request.client.host if ip_address(request.client.host).is_global else ""
+    except ValueError:
+        return ""
 
 
 async def _node_in_path(

@@ -19,15 +19,19 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 
 from crawlfleet.api.http.errors import MEDIA_TYPE, Problem
-from crawlfleet.api.http.route_table import RouteTable, operation_id
+from crawlfleet.api.http.route_table import SECURITY, RouteTable, operation_id
 
 ABOUT = """Tasks go in, are placed on nodes, and every one ends exactly once.
 
-Send `Authorization: Bearer <token>` with every request below `/api/v1`. Errors are `application/problem+json` with a
-stable `code` and the `field` at fault. Instants are ISO 8601 in UTC. `Idempotency-Key` makes repeating a POST safe.
+Send `Authorization: Bearer <token>` or `X-API-Key: <token>` with every request below `/api`. Errors are
+`application/problem+json` with a stable `code` and the `field` at fault. Instants are ISO 8601 in UTC.
+`Idempotency-Key` makes repeating a POST safe.
 """
 
-_SCHEME = {"type": "http", "scheme": "bearer", "description": "A token of `crawlfleet token create`."}
+_SCHEMES = {
+    "bearer": {"type": "http", "scheme": "bearer", "description": "A token of `crawlfleet token create`."},
+    "api_key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same token, as a key."},
+}
 _METHODS = ("get", "post", "put", "patch", "delete")
 _RETRY_AFTER = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
 _ABOUT_ERRORS = {
@@ -74,11 +78,13 @@ def _build_document(app: FastAPI, tables: Sequence[RouteTable]) -> dict[str, Any
         schemas.pop(name, None)
     # By name: the document does not depend on the order in which routes are declared.
     components["schemas"] = dict(sorted(schemas.items()))
-    components.setdefault("securitySchemes", {})["bearer"] = _SCHEME
+    components["securitySchemes"] = _SCHEMES
     components["responses"] = {f"Problem{status}": _describe_error(status) for status in _ABOUT_ERRORS}
     for path, item in paths.items():
         for method in _METHODS:
             if method in item:
+                if item[method].get("security"):
+                    item[method]["security"] = SECURITY
                 _add_errors(path, method, item[method])
     return document
 

@@ -28,7 +28,8 @@ from crawlfleet.api.http.responses import Content, ResponseSpec, content_schemas
 Struct = type[msgspec.Struct]
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Response]])
 
-SECURITY: list[dict[str, list[str]]] = [{"bearer": []}]
+SECURITY: list[dict[str, list[str]]] = [{"bearer": []}, {"api_key": []}]
+"""Alternatives: the token in either of the two headers."""
 JSON_MESSAGE: dict[str, Any] = {"application/json": {"type": "array", "items": {}}}
 """Content of the node protocol, whose fields travel by position."""
 

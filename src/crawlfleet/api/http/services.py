@@ -12,12 +12,19 @@ from starlette.requests import HTTPConnection
 from crawlfleet.control.admin.audit import Audit
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.clusters import Clusters
+from crawlfleet.control.admin.figures import Figures
 from crawlfleet.control.admin.hosts import Hosts
+from crawlfleet.control.admin.installation_reader import InstallationReader
+from crawlfleet.control.admin.masters import MasterReader
 from crawlfleet.control.admin.projects import Projects
 from crawlfleet.control.admin.queue_reader import QueueReader
 from crawlfleet.control.admin.queues import Pause
 from crawlfleet.control.admin.submit_audit import SubmitLog
 from crawlfleet.control.admin.tokens import Tokens
+from crawlfleet.control.alerts.alert_channels import AlertChannels
+from crawlfleet.control.alerts.alert_reader import Alerts
+from crawlfleet.control.alerts.alert_rules import AlertRules
+from crawlfleet.control.alerts.rule_preview import RulePreviews
 from crawlfleet.control.composites.crawl_coordination import Exchange
 from crawlfleet.control.composites.crawl_summary import CrawlSummaries
 from crawlfleet.control.composites.flows import Flows
@@ -26,19 +33,27 @@ from crawlfleet.control.composites.products import Products
 from crawlfleet.control.composites.schedules import Schedules
 from crawlfleet.control.composites.shop_flows import ShopFlows
 from crawlfleet.control.composites.spread_crawl import SpreadCrawl
+from crawlfleet.control.explain.doctor.doctor import Doctor
 from crawlfleet.control.explain.task import Why
+from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import Loop
+from crawlfleet.control.loops.reconciler import Reconciler
+from crawlfleet.control.nodes.departed_nodes import DepartedNodes
+from crawlfleet.control.nodes.execution_reports import ExecutionReports
 from crawlfleet.control.nodes.heartbeat import Heartbeat
 from crawlfleet.control.nodes.heartbeat_feed import HeartbeatFeed
 from crawlfleet.control.nodes.node_changes import NodeChanges
 from crawlfleet.control.nodes.node_reader import NodeReader
 from crawlfleet.control.nodes.open_session import OpenSession
 from crawlfleet.control.nodes.proxy_reports import ProxyReports
+from crawlfleet.control.nodes.pull import Pull
 from crawlfleet.control.nodes.register import Register
 from crawlfleet.control.nodes.sync import Sync
+from crawlfleet.control.results.clean_up import CleanUp
 from crawlfleet.control.results.cookie_jars import CookieJars
 from crawlfleet.control.results.execution_lookup import ExecutionLookup
 from crawlfleet.control.results.page_notes import PageNotes
+from crawlfleet.control.results.repair import Repair
 from crawlfleet.control.results.result_collection import Collect
 from crawlfleet.control.support.event_feed import EventFeed
 from crawlfleet.control.support.task_completion_watcher import TaskCompletionWatcher
@@ -47,6 +62,9 @@ from crawlfleet.control.tasks.dead_letters import DeadLetters
 from crawlfleet.control.tasks.manual_assignment import AssignByHand
 from crawlfleet.control.tasks.submit import Submit
 from crawlfleet.control.tasks.task_reader import TaskReader
+from crawlfleet.observe.log_level import LogLevel
+from crawlfleet.observe.metrics import ProcessMetrics
+from crawlfleet.observe.tracing import Tracing
 from crawlfleet.ports.broker import Broker
 from crawlfleet.ports.chunk_store import ChunkStore
 from crawlfleet.ports.clock import Clock
@@ -65,6 +83,9 @@ class Services:
     clock: Clock
     chunks: ChunkStore
     loops: Sequence[Loop]
+    leadership: LeadershipState
+    reconciler: Reconciler
+    metrics: ProcessMetrics
 
     # tasks
     submit: Submit
@@ -97,21 +118,36 @@ class Services:
     sync: Sync
     heartbeat: Heartbeat
     heartbeat_feed: HeartbeatFeed
+    pull: Pull
+    execution_reports: ExecutionReports
     node_changes: NodeChanges
     proxy_reports: ProxyReports
     node_reader: NodeReader
 
     # operators
+    clean_up: CleanUp
+    repair: Repair
+    departed_nodes: DepartedNodes
     tokens: Tokens
     audit: Audit
     clusters: Clusters
     configure: Configure
+    log_level: LogLevel
+    masters: MasterReader
+    doctor: Doctor
     projects: Projects
     pause: Pause
     queue_reader: QueueReader
     hosts: Hosts
+    figures: Figures
+    installation: InstallationReader
     why: Why
     event_feed: EventFeed
+    alerts: Alerts
+    alert_rules: AlertRules
+    alert_channels: AlertChannels
+    alert_previews: RulePreviews
+    tracing: Tracing | None = None
 
 
 def get_services(connection: HTTPConnection) -> Services:

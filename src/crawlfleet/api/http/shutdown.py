@@ -25,6 +25,7 @@ class Shutdown:
         for close in (
             self._services.submit_audit.close,
             self._services.sync.release_polls,
+            self._services.pull.release_calls,
             self._services.crawl_coordination.wake_waiting_calls,
         ):
             self._closing.add(asyncio.create_task(close(), name="when stopping"))

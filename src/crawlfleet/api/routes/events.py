@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated, Literal
 
 import msgspec
 from fastapi import Depends, Header, Query
@@ -12,22 +11,18 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from crawlfleet.api.http.auth import allow
-from crawlfleet.api.http.parameters import DEFAULT_PAGE_RECORDS, Label, Limit, find_node_id
+from crawlfleet.api.http.parameters import DEFAULT_PAGE_RECORDS, Label, Limit
 from crawlfleet.api.http.responses import ResponseSpec, json_response
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import get_services
 from crawlfleet.api.http.shutdown import is_stopping
 from crawlfleet.api.routes import PREFIX
-from crawlfleet.api.views.tasks import Time
+from crawlfleet.api.views.events import EventFilter, EventView, event_view, make_event_filter
 from crawlfleet.control.nodes.heartbeat_feed import READ_S, UNNUMBERED, HeartbeatFeed, SeenRenewals
 from crawlfleet.control.support.event_feed import BATCH, EventFeed
 from crawlfleet.errors import InvalidInput, Unavailable
-from crawlfleet.model import ids
-from crawlfleet.model.event import Event, Kind
-from crawlfleet.model.ids import NodeId, TaskId
-from crawlfleet.model.instants import to_text
+from crawlfleet.model.event import Event
 from crawlfleet.model.principal import Principal, Role
-from crawlfleet.model.status import TaskStatus
 
 routes = RouteTable("events", PREFIX)
 
@@ -36,22 +31,7 @@ RETRY_MS = 1_000
 LOOKED_AT_MOST = 10_000
 """Events, for one page of those that a filter keeps."""
 _MOST = (1 << 63) - 1
-_ID_TEXTS = {
-    "task": ids.task_text,
-    "node": ids.node_text,
-    "execution": ids.execution_text,
-    "schedule": ids.schedule_text,
-}
 _encode = msgspec.json.Encoder().encode
-
-
-class EventView(msgspec.Struct, frozen=True):
-    number: int
-    """Its place in the log: events are numbered without gaps in the order in which they became visible. 0: it is not in
-    the log, as a live `node.heartbeat`."""
-    at: Time
-    kind: str
-    data: Mapping[str, Any]
 
 
 class EventPage(msgspec.Struct, frozen=True):
@@ -62,40 +42,13 @@ class EventPage(msgspec.Struct, frozen=True):
     """How far the log goes."""
 
 
-@dataclass(frozen=True, slots=True)
-class EventFilter:
-    kinds: tuple[str, ...] = ()
-    task: TaskId | None = None
-    node: NodeId | None = None
-
-    @property
-    def wants_heartbeats(self) -> bool:
-        """Only where their kind is named: they would drown everything else."""
-        return Kind.NODE_HEARTBEAT in self.kinds and self.task is None
-
-    def matches_event(self, event: Event) -> bool:
-        if self.kinds and not event.kind.startswith(self.kinds):
-            return False
-        data = event.data
-        if self.task is not None and data.get("task") != self.task and self.task not in data.get("tasks", ()):
-            return False
-        return self.node is None or data.get("node") == self.node
-
-
 async def _event_filter(
     request: Request,
     kind: Annotated[list[Label] | None, Query(max_length=50, description="Kinds, or how they begin: `task.`")] = None,
     task: Annotated[str | None, Query(description="Of this task only.")] = None,
     node: Annotated[str | None, Query(description="Of this node only: its id or device id.")] = None,
 ) -> EventFilter:
-    for word in kind or ():
-        if not any(existing.startswith(word) for existing in Kind):
-            raise InvalidInput(f"no kind of event begins so; there are {', '.join(Kind)}", field="kind")
-    return EventFilter(
-        tuple(kind or ()),
-        None if task is None else ids.parse_id(task, "task", field="task"),
-        None if node is None else await find_node_id(get_services(request).node_reader, node),
-    )
+    return await make_event_filter(get_services(request).node_reader, kind or (), task, node)
 
 
 _EVENTS_ANSWER = ResponseSpec(
@@ -149,6 +102,18 @@ async def _read_page(feed: EventFeed, after: int, limit: int, wanted: EventFilte
 async def _stream_events(
     request: Request, feed: EventFeed, number: int, wanted: EventFilter, heartbeats: HeartbeatFeed | None
 ) -> AsyncIterator[bytes]:
+    metrics = get_services(request).metrics
+    metrics.event_streams += 1
+    try:
+        async for lines in _event_lines(request, feed, number, wanted, heartbeats):
+            yield lines
+    finally:
+        metrics.event_streams -= 1
+
+
+async def _event_lines(
+    request: Request, feed: EventFeed, number: int, wanted: EventFilter, heartbeats: HeartbeatFeed | None
+) -> AsyncIterator[bytes]:
     yield f"retry: {RETRY_MS}\n\n".encode()
     seen: SeenRenewals | None = None
     quiet_s = 0.0
@@ -182,39 +147,6 @@ def _encode_event(event: Event) -> bytes:
         # Without an id: a stream is resumed after the last event of the log.
         return b"data: %s\n\n" % _encode(event_view(event))
     return b"id: %d\ndata: %s\n\n" % (event.number, _encode(event_view(event)))
-
-
-def event_view(event: Event) -> EventView:
-    return EventView(
-        event.number,
-        to_text(event.at),
-        event.kind,
-        {name: _shown_value(name, value) for name, value in event.data.items()},
-    )
-
-
-_TEXTS = {
-    "task": ids.task_text,
-    "node": ids.node_text,
-    "execution": ids.execution_text,
-    "group": ids.group_text,
-    "schedule": ids.schedule_text,
-}
-
-
-def _shown_value(name: str, value: Any) -> Any:
-    """As people see it elsewhere: ids and instants as text, statuses as words, nothing for a zero that is no id."""
-    if name in _TEXTS and isinstance(value, int):
-        return _TEXTS[name](value) if value else None
-    match name, value:
-        case "tasks", list():
-            return [ids.task_text(task) for task in value]
-        case "status", int():
-            return TaskStatus(value).word
-        case "drain_by" | "run_at" | "since", int():
-            return to_text(value)
-        case _:
-            return value
 
 
 def _parse_event_number(last_event_id: str) -> int:

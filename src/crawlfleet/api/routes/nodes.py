@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from ipaddress import ip_address
 from typing import Annotated
 
 from fastapi import Query
@@ -14,17 +13,16 @@ from starlette.responses import Response
 from crawlfleet.api.http.auth import allow, load_identity, write_audit_entry
 from crawlfleet.api.http.errors import NotAuthenticated
 from crawlfleet.api.http.idempotency import IdempotencyKey, make_body_claim
-from crawlfleet.api.http.node_access import KnownNode, NotItself, find_node, require_own_node
+from crawlfleet.api.http.node_access import KnownNode, NotItself, find_node, public_address, require_own_node
 from crawlfleet.api.http.parameters import Label, Moment, parse_instant
 from crawlfleet.api.http.responses import ResponseSpec, empty_response, json_response
 from crawlfleet.api.http.route_table import RouteTable
 from crawlfleet.api.http.services import Services, TheServices
 from crawlfleet.api.routes import PREFIX
+from crawlfleet.api.views.heartbeats import HeartbeatBody, HeartbeatHeard, stop_order_views
 from crawlfleet.api.views.nodes import (
     SLOTS_BY_LOAD,
     DrainBody,
-    HeartbeatBody,
-    HeartbeatHeard,
     HeartbeatHistory,
     NodeList,
     NodeRegistered,
@@ -36,6 +34,7 @@ from crawlfleet.api.views.nodes import (
     node_view,
     require_cluster,
 )
+from crawlfleet.api.views.tasks import instant_text
 from crawlfleet.errors import NotAllowed
 from crawlfleet.model.ids import NodeId, node_text
 from crawlfleet.model.node import Node
@@ -69,8 +68,8 @@ async def register_node(
     tells only what is new about it."""
     if principal.node is not None:
         return await _announce_node(request, principal, principal.node, body, services)
-    description = body.to_description(_public_address(request, principal))
-    join_key = body.join_key or _join_key(principal, idempotency_key)
+    description = body.to_description(public_address(request, principal))
+    join_key = body.join_key or make_join_key(principal, idempotency_key)
     enrolment = (await load_identity(request)).secret if principal.role is Role.ENROL else None
     claim = make_body_claim("nodes", principal, idempotency_key, body, services.clock.now())
     try:
@@ -87,22 +86,12 @@ async def register_node(
     return json_response(answer, 201, {"Location": f"{PREFIX}/nodes/{node}"})
 
 
-def _public_address(request: Request, principal: Principal) -> str:
-    """The address of a node that calls itself. One that is not public may be a proxy's, and says nothing."""
-    if principal.role not in (Role.ENROL, Role.NODE) or request.client is None:
-        return ""
-    try:
-        return request.client.host if ip_address(request.client.host).is_global else ""
-    except ValueError:
-        return ""
-
-
 async def _announce_node(
     request: Request, principal: Principal, own: NodeId, body: NodeRegistration, services: Services
 ) -> Response:
     node = node_text(own)
     try:
-        description = body.to_description(_public_address(request, principal))
+        description = body.to_description(public_address(request, principal))
         done = await services.register.announce_node(own, description, body.join_key, body.task_types)
     except NotAllowed as exc:
         await write_audit_entry(request, principal, "node.register.refused", node, {"name": body.name})
@@ -167,12 +156,20 @@ async def record_heartbeat(
     services: TheServices,
     principal: Principal = allow(Role.NODE, Role.OPERATOR),
 ) -> Response:
-    """For clients without an agent: it opens a session or renews it. A node with an agent renews by its syncs alone."""
+    """For clients without an agent: it opens a session or renews it, and the answer lists the executions to stop. A
+    node with an agent renews by its syncs alone."""
     await require_own_node(request, principal, node.id, "node.heartbeat")
     beat = await services.heartbeat.record_heartbeat(node.id, body.to_measurement(), body.active_tasks)
-    return json_response(
-        HeartbeatHeard(node_text(beat.node), beat.at / 1000, beat.status.word, beat.stale, beat.next_s)
+    answer = HeartbeatHeard(
+        node_text(beat.node),
+        beat.at / 1000,
+        beat.status.word,
+        beat.stale,
+        beat.next_s,
+        stop_order_views(beat.stops),
+        instant_text(beat.drain_by),
     )
+    return json_response(answer)
 
 
 @routes.post("/nodes/{node_id}:drain", NodeView, name="drain")
@@ -233,7 +230,7 @@ async def _node_views(services: Services, nodes: list[Node]) -> list[NodeView]:
     return [node_view(report) for report in await services.node_reader.report_nodes(nodes)]
 
 
-def _join_key(principal: Principal, idempotency_key: str | None) -> str:
+def make_join_key(principal: Principal, idempotency_key: str | None) -> str:
     if idempotency_key is None:
         return secrets.token_hex(16)
     # Of the token it came with: a key that another caller chose must not make theirs the same node.

@@ -37,6 +37,14 @@ class QueuesView(msgspec.Struct, frozen=True):
     queues: list[QueueView]
 
 
+class QueueSizesView(msgspec.Struct, frozen=True):
+    high: int
+    normal: int
+    low: int
+    retry: int
+    """Tasks that failed and wait for their retry, of any class."""
+
+
 class QueueState(msgspec.Struct, frozen=True):
     name: str
     is_paused: bool
@@ -68,6 +76,13 @@ async def list_queues(services: TheServices, _: Principal = allow(Role.VIEWER)) 
     return json_response(
         QueuesView([QueueView(queue.name, queue.is_paused, has_pending, queue.order) for queue, has_pending in reports])
     )
+
+
+@routes.get("/queues:sizes", QueueSizesView, name="sizes")
+async def show_queue_sizes(services: TheServices, _: Principal = allow(Role.VIEWER)) -> Response:
+    """How many tasks wait in each priority class of all queues, from counters; at most a second old. The classes are
+    those of `queue.priorities`."""
+    return json_response(QueueSizesView(**await services.figures.class_sizes()))
 
 
 @routes.put("/queues/{name:path}", QueueOrder, name="put")

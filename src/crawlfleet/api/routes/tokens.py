@@ -35,7 +35,7 @@ TokenInPath = Annotated[int, Path(ge=1, le=(1 << 63) - 1)]
 
 
 class TokenBody(Body):
-    role: Literal["viewer", "operator", "admin", "enrol"]
+    role: Literal["viewer", "operator", "admin", "enrol", "metrics"]
     name: Annotated[Name, Field(min_length=1)] | None = None
     uses: Annotated[int, Field(ge=1, le=USES_MAX)] | None = None
     """How many nodes may join with it; only for `enrol`. null: any number."""

@@ -1,4 +1,4 @@
-"""What nodes say of themselves when they join and when they beat, and what people are shown of them."""
+"""What nodes say of themselves when they join, and what people are shown of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from crawlfleet.model.requirement import Capability, canonical_capabilities, can
 from crawlfleet.model.status import Health
 from crawlfleet.ports.node_store import HeartbeatSample
 
-_ACTIVE_TASKS = 2 * limits.SLOTS_MAX
 _NUMBER_MOST = 1e12
 
 
@@ -113,6 +112,7 @@ SlotsWanted = Annotated[
 ]
 PathName = Annotated[Label, AfterValidator(_check_path_name), Field(pattern=r"^[^/:?#%\\\s]+$")]
 """Stands in paths."""
+DeviceId = Annotated[PathName, AfterValidator(_check_device_id)]
 Amount = Annotated[float, Field(ge=0, le=_NUMBER_MOST)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -145,7 +145,7 @@ class NodeRegistration(Body):
     resources: Annotated[dict[Label, Amount], Field(max_length=limits.LABELS, default_factory=dict)]
     task_types: Annotated[dict[Label, dict[str, Any]], Field(max_length=TYPES_MOST, default_factory=dict)]
     """By name, each with the JSON schema of its parameters."""
-    device_id: Annotated[PathName, AfterValidator(_check_device_id)] | None = None
+    device_id: DeviceId | None = None
     """A handle of your own, unique in the installation; paths take it in place of the id."""
     join_key: Annotated[Name, Field(min_length=1)] | None = None
     """Made and kept by the node: said again, after a lost answer, it is the same node."""
@@ -183,36 +183,6 @@ class NodeRegistration(Body):
         return replace(description, lease_ms=lease_ms)
 
 
-class HeartbeatResources(Body):
-    cpu_usage: Share = 0.0
-    memory_usage: Share = 0.0
-    disk_usage: Share = 0.0
-    gpu_usage: Share | None = None
-    network_in_bps: Amount = 0.0
-    network_out_bps: Amount = 0.0
-
-
-class HeartbeatBody(Body):
-    resources: HeartbeatResources = HeartbeatResources()
-    load: Annotated[float, Field(ge=0, le=1e6)] = 0.0
-    error_rate: Share = 0.0
-    active_tasks: Annotated[list[Name], Field(max_length=_ACTIVE_TASKS, default_factory=list)]
-
-    def to_measurement(self) -> Measurement:
-        use = self.resources
-        return Measurement(
-            cpu=use.cpu_usage,
-            memory=use.memory_usage,
-            disk=use.disk_usage,
-            load=self.load,
-            gpu=use.gpu_usage,
-            network_in_bps=use.network_in_bps,
-            network_out_bps=use.network_out_bps,
-            running=len(self.active_tasks),
-            error_rate=self.error_rate,
-        )
-
-
 class DrainBody(Body):
     within_s: Annotated[float, Field(ge=0, le=7 * 86_400)] = 300.0
     """What is still running then is handed back."""
@@ -233,16 +203,6 @@ class NodeRegistered(msgspec.Struct, frozen=True):
     ignored_types: Mapping[str, str] = {}
     """Task types whose tasks are checked by another schema than this node's, with the reason. The node runs them all
     the same."""
-
-
-class HeartbeatHeard(msgspec.Struct, frozen=True):
-    node_id: str
-    timestamp: float
-    status: str
-    stale: list[str]
-    """Of the tasks it named, those that are not its own: it should stop them."""
-    next_s: float
-    """When the next heartbeat is due."""
 
 
 class MeasurementView(msgspec.Struct, frozen=True):

@@ -81,6 +81,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: int
     retry: RetryBody
     preemptible: bool
+    node_id: str | None
+    """The only node that may run it."""
     status: StatusWord
     created_at: Time
     updated_at: Time
@@ -224,9 +226,7 @@ def task_view(
     with_parameters: bool = True,
 ) -> TaskView:
     """With the executions, the result or the error too."""
-    spec = _USUAL if record.spec is None else _spec(record.spec)
-    times = (record.created_at, record.assigned_at, record.started_at, record.ended_at)
-    ends = [one.ended_at for one in executions or () if one.ended_at is not None]
+    spec = task_spec(record)
     return TaskView(
         id=task_text(record.id),
         project_id=record.project or None,
@@ -250,9 +250,10 @@ def task_view(
         retry=spec.retry,
         group_id=None if record.group is None else group_text(record.group),
         preemptible=spec.preemptible,
+        node_id=spec.node_id,
         status=_status_word(record.status),
         created_at=to_text(record.created_at),
-        updated_at=to_text(max(at for at in (*times, *ends) if at is not None)),
+        updated_at=to_text(updated_at(record, executions or ())),
         due_at=instant_text(record.due_at),
         run_at=None if spec.run_at is None else to_text(from_text(spec.run_at)),
         assigned_node=None if record.node is None else node_text(record.node),
@@ -267,9 +268,20 @@ def task_view(
         recall=None if record.recall is Recall.NONE else record.recall.word,
         reason=record.reason,
         result=msgspec.UNSET if executions is None else _result_json(record, executions),
-        error=msgspec.UNSET if executions is None else _last_error(record, executions),
+        error=msgspec.UNSET if executions is None else last_error(record, executions),
         progress=msgspec.UNSET if executions is None else _raw_json(progress),
     )
+
+
+def task_spec(record: TaskRecord) -> SpecBody:
+    return _USUAL if record.spec is None else _spec(record.spec)
+
+
+def updated_at(record: TaskRecord, executions: Sequence[ExecutionRecord]) -> Instant:
+    """Return the instant of the newest change of a task."""
+    instants = (record.created_at, record.assigned_at, record.started_at, record.ended_at)
+    ends = (execution.ended_at for execution in executions)
+    return max(instant for instant in (*instants, *ends) if instant is not None)
 
 
 def with_result(view: TaskView, result: bytes | None) -> TaskView:
@@ -290,6 +302,18 @@ def _result_json(record: TaskRecord, executions: Sequence[ExecutionRecord]) -> R
     return None
 
 
+def last_result(record: TaskRecord, executions: Sequence[ExecutionRecord]) -> bytes | None:
+    """Return what the execution that completed the task returned, as its executor gave it."""
+    return next(
+        (
+            execution.result
+            for execution in executions
+            if execution.id == record.execution and execution.status is ExecutionStatus.COMPLETED
+        ),
+        None,
+    )
+
+
 def _in_shape(result: bytes | None) -> ResultView | None:
     """An executor that gives the whole of it itself, as a crawl does, is not wrapped once more."""
     try:
@@ -298,7 +322,8 @@ def _in_shape(result: bytes | None) -> ResultView | None:
         return None
 
 
-def _last_error(record: TaskRecord, executions: Sequence[ExecutionRecord]) -> ErrorView | None:
+def last_error(record: TaskRecord, executions: Sequence[ExecutionRecord]) -> ErrorView | None:
+    """Return the error of the last execution that failed in this round; None for a task that completed."""
     if record.status is TaskStatus.COMPLETED:
         return None
     failures = [

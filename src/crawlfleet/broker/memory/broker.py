@@ -10,6 +10,7 @@ from crawlfleet.broker.memory.node_measurements import MemoryNodeMeasurements
 from crawlfleet.broker.memory.progress import MemoryProgress
 from crawlfleet.broker.memory.ready import MemoryReadyIndex
 from crawlfleet.broker.memory.signals import MemorySignals
+from crawlfleet.ports.broker import BrokerMemory
 
 _GENERATION_BITS = 64
 
@@ -28,6 +29,9 @@ class MemoryBroker:
         self._generation = self._new_generation()
 
     failure_reason = None
+
+    async def load_memory(self) -> BrokerMemory | None:
+        return None
 
     async def load_generation(self) -> str:
         return self._generation

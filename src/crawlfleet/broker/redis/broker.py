@@ -7,7 +7,9 @@ from uuid import uuid4
 
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.broker.memory.ready import TAKEN_MEMORY_S
-from crawlfleet.broker.redis.connection import Away, Link, LinkState, OnChange
+from crawlfleet.broker.redis import scripts
+from crawlfleet.broker.redis.connection import OWNER_KEY, Away, Link, LinkState, OnChange
+from crawlfleet.broker.redis.connection_factory import MAX_CONNECTIONS, POOL_TIMEOUT_S, ConnectionFactory
 from crawlfleet.broker.redis.events import RedisEventAnnouncements
 from crawlfleet.broker.redis.freed_slots import RedisFreedSlotFeed
 from crawlfleet.broker.redis.node_measurements import RedisNodeMeasurements
@@ -15,7 +17,7 @@ from crawlfleet.broker.redis.progress import RedisProgress
 from crawlfleet.broker.redis.ready import RedisReadyIndex
 from crawlfleet.broker.redis.signals import RedisSignals
 from crawlfleet.model.instants import to_text
-from crawlfleet.ports.broker import LEADER, LOOK
+from crawlfleet.ports.broker import LEADER, LOOK, BrokerMemory
 
 MAX_FREED_SLOTS = 100_000
 MAX_NODES = 50_000
@@ -47,11 +49,14 @@ class RedisBroker:
         window: int = 2_000,
         total: int = 200_000,
         taken_kept_s: float = TAKEN_MEMORY_S,
+        max_connections: int = MAX_CONNECTIONS,
+        pool_timeout_s: float = POOL_TIMEOUT_S,
         on_change: OnChange | None = None,
     ) -> Self:
         """Connect the broker of an installation. Raises ConfigError for a Redis of another installation or a wrong
         password; a Redis that is away is awaited in the background."""
-        broker = cls(Link(url, installation, on_change), window=window, total=total, taken_kept_s=taken_kept_s)
+        factory = ConnectionFactory(url, max_connections=max_connections, pool_timeout_s=pool_timeout_s)
+        broker = cls(Link(factory, installation, on_change), window=window, total=total, taken_kept_s=taken_kept_s)
         await broker._link.start(broker._handle_link_change)
         return broker
 
@@ -71,6 +76,13 @@ class RedisBroker:
         except Away:
             return False
         return True
+
+    async def load_memory(self) -> BrokerMemory | None:
+        try:
+            # By a script, which catches a refusal: one of a plain command would end the connection.
+            return read_memory(await self._link.call_script(scripts.MEMORY_INFO, OWNER_KEY))
+        except Away:
+            return None
 
     async def load_generation(self) -> str:
         try:
@@ -92,3 +104,13 @@ class RedisBroker:
         if not is_first:
             # The leader has another ready index to fill: wake it, so that it looks at the store at once.
             await self._local.signals.send_signals([LOOK, LEADER])
+
+
+def read_memory(info: object) -> BrokerMemory | None:
+    """Read the memory section of Redis's INFO; None where Redis has no limit, or may not tell."""
+    text = info.decode("utf-8", "replace") if isinstance(info, bytes) else str(info)
+    fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    used, limit = fields.get("used_memory", ""), fields.get("maxmemory", "")
+    if not used.isdigit() or not limit.isdigit() or int(limit) == 0:
+        return None
+    return BrokerMemory(int(used) / int(limit), fields.get("maxmemory_policy", ""))

@@ -25,7 +25,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import RedisError
 
 from crawlfleet.broker.redis import scripts
-from crawlfleet.broker.redis.connection_factory import CONNECT_S, ConnectionFactory, Word, call_commands
+from crawlfleet.broker.redis.connection_factory import ConnectionFactory, Word, call_commands
 from crawlfleet.broker.redis.listener import Handler, Listener
 from crawlfleet.broker.redis.pipeline import Pipeline
 from crawlfleet.broker.redis.scripts import Script
@@ -62,8 +62,8 @@ class LinkState:
 
 
 class Link:
-    def __init__(self, url: str, installation: str, on_change: OnChange | None = None) -> None:
-        self._factory = ConnectionFactory(url)
+    def __init__(self, factory: ConnectionFactory, installation: str, on_change: OnChange | None = None) -> None:
+        self._factory = factory
         self._installation = installation
         self._on_change = on_change
         self._handlers: dict[str, Handler] = {}
@@ -151,7 +151,8 @@ class Link:
 
     async def _hold_connection(self) -> None:
         """Hold the link from the first connection to its loss, which is raised."""
-        async with asyncio.timeout(CONNECT_S) as limit, self._factory.open_connections(2) as (commands, messages):
+        timeout_s = self._factory.pool_timeout_s
+        async with asyncio.timeout(timeout_s) as limit, self._factory.open_connections(2) as (commands, messages):
             await self._prepare_redis(commands)
             listener = Listener(messages, self._handlers)
             await listener.subscribe()

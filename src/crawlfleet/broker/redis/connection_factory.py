@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,16 +25,24 @@ from crawlfleet.errors import ConfigError
 Word = bytes | str | int | float
 Command = Sequence[Word]
 
-CONNECT_S = 2.0
+MAX_CONNECTIONS = 20
+POOL_TIMEOUT_S = 2.0
 """Timeout for making a connection. It happens in the background: no caller's command waits for it."""
 
 
 class ConnectionFactory:
-    def __init__(self, url: str) -> None:
+    """Opens connections, at most `max_connections` at a time; the wait for a free one counts into the timeout of its
+    making."""
+
+    def __init__(
+        self, url: str, *, max_connections: int = MAX_CONNECTIONS, pool_timeout_s: float = POOL_TIMEOUT_S
+    ) -> None:
+        self.pool_timeout_s = pool_timeout_s
+        self._free = asyncio.Semaphore(max_connections)
         self.display_url = _without_secrets(url)
         try:
             # RESP2 has everything that is used here, and its subscriptions are read in the same way as its answers.
-            self._pool = ConnectionPool.from_url(url, socket_connect_timeout=CONNECT_S, protocol=2)
+            self._pool = ConnectionPool.from_url(url, socket_connect_timeout=pool_timeout_s, protocol=2)
         except ValueError as exc:
             raise ConfigError(f"broker: {self.display_url} is not an address of a Redis: {exc}") from exc
 
@@ -42,6 +50,14 @@ class ConnectionFactory:
     async def open_connections(self, count: int) -> AsyncIterator[list[AbstractConnection]]:
         """Open connections, and close them at the end. The pool only supplies the parameters: each connection has one
         owner until it breaks."""
+        async with AsyncExitStack() as held:
+            for _ in range(count):
+                await held.enter_async_context(self._free)
+            async with self._open_connections(count) as connections:
+                yield connections
+
+    @asynccontextmanager
+    async def _open_connections(self, count: int) -> AsyncIterator[list[AbstractConnection]]:
         pool = self._pool
         connections: list[Any] = [pool.connection_class(**pool.connection_kwargs) for _ in range(count)]
         transports: list[asyncio.WriteTransport] = []
@@ -101,7 +117,7 @@ class ConnectionFactory:
             case RedisError() | OSError() if str(exc):
                 problem = f"does not answer: {exc}"
             case TimeoutError():
-                problem = f"did not answer within {CONNECT_S:g} s"
+                problem = f"did not answer within {self.pool_timeout_s:g} s"
             case _:
                 problem = f"failed: {exc!r}"
         return f"{self.display_url} {problem}"

@@ -32,5 +32,20 @@ CLEAR = _load_script("ready", "ready_clear")
 POST_FREED = _load_script("freed_post")
 TAKE_FREED = _load_script("freed_take")
 PUT_ON_BOARD = _load_script("board_put")
+MEMORY_INFO = _load_script("memory_info")
 
-ALL = (CLAIM, OFFER, WINDOWS, CHANGED, TAKE, REFILL, DISCARD, DROP, CLEAR, POST_FREED, TAKE_FREED, PUT_ON_BOARD)
+ALL = (
+    CLAIM,
+    OFFER,
+    WINDOWS,
+    CHANGED,
+    TAKE,
+    REFILL,
+    DISCARD,
+    DROP,
+    CLEAR,
+    POST_FREED,
+    TAKE_FREED,
+    PUT_ON_BOARD,
+    MEMORY_INFO,
+)

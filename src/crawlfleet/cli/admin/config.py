@@ -55,7 +55,7 @@ def show_settings(
         prose=("VALUE", "FROM"),
     )
     for left in loaded.ignored:
-        out.print_text(f"ignored: {left.key} = {display_text(left.value)} (from {left.source}): {left.reason}")
+        out.print_text(f"ignored: {left.key} = {display_text(left.display_value)} (from {left.source}): {left.reason}")
 
 
 def _settings_json(mode: str, loaded: Loaded[Any]) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _settings_json(mode: str, loaded: Loaded[Any]) -> dict[str, Any]:
             for name, value, source in loaded.setting_rows()
         },
         "ignored": [
-            {"key": left.key, "value": left.value, "from": str(left.source), "reason": left.reason}
+            {"key": left.key, "value": left.display_value, "from": str(left.source), "reason": left.reason}
             for left in loaded.ignored
         ],
     }

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from crawlfleet.cli.command import Call, api_command
+
+if TYPE_CHECKING:
+    from crawlfleet.client._generated.models import MasterView
 
 
 def add_to(app: typer.Typer) -> None:
@@ -12,19 +17,31 @@ def add_to(app: typer.Typer) -> None:
 
 
 def show_status(call: Call) -> None:
-    """Show the state of the installation: tasks by status, clusters, nodes and paused queues."""
+    """Show the state of the installation: tasks by status, masters, clusters, nodes and paused queues."""
     print_status(call)
 
 
 def print_status(call: Call) -> None:
     client, out = call.client, call.out
     stats, clusters, nodes, queues = client.stats(), client.clusters(), client.nodes(), client.queues()
+    masters = client.masters()
     if out.is_json:
-        out.print_json({"url": client.url, "tasks": stats, "clusters": clusters, "nodes": nodes, "queues": queues})
+        out.print_json(
+            {
+                "url": client.url,
+                "tasks": stats,
+                "masters": masters,
+                "clusters": clusters,
+                "nodes": nodes,
+                "queues": queues,
+            }
+        )
         return
     out.print_text(f"installation at {client.url}")
     counts = ", ".join(f"{count:,} {word}" for word, count in stats.by_status.items() if count)
     out.print_text(f"tasks: {stats.total:,}" + (f" ({counts})" if counts else ""))
+    for master in masters:
+        out.print_text(f"master {master.name}: {_describe_master(master)}")
     for cluster in clusters:
         slots = f"{cluster.slots.used} of {cluster.slots.total} slots in use"
         out.print_text(
@@ -38,3 +55,14 @@ def print_status(call: Call) -> None:
         [(node.id, node.name, node.status, node.health, node.running, node.slots) for node in nodes],
         empty="no nodes have joined yet: crawlfleet token create --role enrol, then crawlfleet worker",
     )
+
+
+def _describe_master(master: MasterView) -> str:
+    if not master.is_alive:
+        return f"silent for {master.silent_s:.0f} s"
+    words = ["leads" if master.is_leader else "stands by"]
+    if master.version:
+        words.append(f"version {master.version}")
+    if address := master.address or master.figures.url:
+        words.append(address)
+    return ", ".join(words)

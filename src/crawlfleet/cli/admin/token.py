@@ -19,6 +19,7 @@ class Role(StrEnum):
     OPERATOR = "operator"
     VIEWER = "viewer"
     ENROL = "enrol"
+    METRICS = "metrics"
 
 
 @api_command(
@@ -26,10 +27,13 @@ class Role(StrEnum):
     "create",
     "crawlfleet token create --role operator --name ci",
     "crawlfleet token create --role enrol --uses 10 --expires 24h --json",
+    "crawlfleet token create --role metrics --name prometheus",
 )
 def create_token(
     call: Call,
-    role: Annotated[Role, typer.Option("--role", help="What it allows; enrol lets nodes join.")],
+    role: Annotated[
+        Role, typer.Option("--role", help="What it allows; enrol lets nodes join, metrics reads /metrics only.")
+    ],
     name: Annotated[str | None, typer.Option("--name", help="A name, for lists and the audit log.")] = None,
     uses: Annotated[int | None, typer.Option("--uses", help="Of an enrol token: how many nodes may join.")] = None,
     expires: Annotated[str | None, typer.Option("--expires", help="Until when: 90s, 15m, 24h, 7d, 2w.")] = None,

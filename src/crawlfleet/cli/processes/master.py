@@ -32,6 +32,10 @@ def master_command(
     broker: Annotated[str | None, typer.Option("--broker", help="memory: (if not given) or redis://...")] = None,
     results: process_options.ResultsOption = None,
     name: Annotated[str | None, typer.Option("--name", help="The name of this master.")] = None,
+    advertise_url: Annotated[
+        str | None,
+        typer.Option("--advertise-url", help="The address under which nodes reach it; passed on to all nodes."),
+    ] = None,
     allow_host: process_options.AllowHostOption = None,
     allowed_network: Annotated[
         list[str] | None,
@@ -41,6 +45,7 @@ def master_command(
     tls_key: Annotated[Path | None, typer.Option("--tls-key", help="The key of the certificate (PEM).")] = None,
     config: process_options.ConfigOption = None,
     log_level: process_options.LogLevelOption = None,
+    log_file: process_options.LogFileOption = None,
     json: process_options.JsonLogOption = False,
 ) -> None:
     """Start a master: the API, the queue and the scheduling, without agents of its own.
@@ -58,11 +63,13 @@ def master_command(
         "--broker": broker,
         "--results": results,
         "--name": name,
+        "--advertise-url": advertise_url,
         "--allow-host": process_options.join_values(allow_host),
         "--allowed-network": process_options.join_values(allowed_network),
         "--tls-cert": tls_cert,
         "--tls-key": tls_key,
         "--log-level": log_level,
+        "--log-file": log_file,
         "log_format": process_options.log_format(json),
     }
     process_options.start_master(process_options.load_settings(MasterSettings, config, flags).settings)

@@ -12,6 +12,7 @@ import typer
 from crawlfleet.cli.exit_codes import ExitCode, print_to_stderr
 
 if TYPE_CHECKING:
+    from crawlfleet.bootstrap.worker import WorkerOptions
     from crawlfleet.settings.base import Settings
     from crawlfleet.settings.loading import Loaded
     from crawlfleet.settings.master import MasterSettings, StandaloneSettings
@@ -46,7 +47,12 @@ ExecutorsOption = Annotated[
 ProxiesFileOption = Annotated[
     Path | None, typer.Option("--proxies-file", help="Pools of proxies for crawls: NAME URL on each line.")
 ]
-LogLevelOption = Annotated[str | None, typer.Option("--log-level", help="debug, info, warning or error.")]
+LogLevelOption = Annotated[
+    str | None, typer.Option("--log-level", help="debug, info, warning, error or critical; info if not given.")
+]
+LogFileOption = Annotated[
+    Path | None, typer.Option("--log-file", help="Append log lines to a file, which may be rotated at any time.")
+]
 JsonLogOption = Annotated[bool, typer.Option("--json", help="Log in JSON, one line an event.")]
 
 
@@ -87,13 +93,10 @@ def start_standalone(settings: StandaloneSettings) -> None:
     _exit_unless_ok(run_standalone(settings, settings.nodes, settings.slots, settings.executors, pools))
 
 
-def start_worker(settings: WorkerSettings) -> None:
-    import uvloop
+def worker_options(settings: WorkerSettings) -> WorkerOptions:
+    from crawlfleet.bootstrap.worker import WorkerOptions
 
-    from crawlfleet.bootstrap.worker import WorkerOptions, run_worker
-    from crawlfleet.observe.logs import configure_logs
-
-    options = WorkerOptions(
+    return WorkerOptions(
         masters=list(settings.masters),
         enrol_token=settings.read_enrol_token(),
         executors=list(settings.executors),
@@ -116,8 +119,25 @@ def start_worker(settings: WorkerSettings) -> None:
         memory_limit_mb=settings.memory_limit_mb,
         drain_s=settings.drain_s,
     )
-    configure_logs(settings.log_level, settings.log_format)
+
+
+def start_worker(settings: WorkerSettings) -> None:
+    import uvloop
+
+    from crawlfleet.bootstrap.worker import run_worker
+    from crawlfleet.observe.logs import configure_logs
+
+    options = worker_options(settings)
+    configure_logs(settings.log_level, settings.log_format, settings.log_file)
     _exit_unless_ok(uvloop.run(run_worker(options)))
+
+
+def start_workers(settings: WorkerSettings, count: int) -> None:
+    from crawlfleet.bootstrap.worker_supervisor import run_workers
+
+    _exit_unless_ok(
+        run_workers(worker_options(settings), count, settings.log_level, settings.log_format, settings.log_file)
+    )
 
 
 def _read_pools(file: Path | None) -> dict[str, list[str]]:

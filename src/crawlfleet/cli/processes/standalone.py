@@ -33,6 +33,7 @@ def standalone_command(
     results: process_options.ResultsOption = None,
     config: process_options.ConfigOption = None,
     log_level: process_options.LogLevelOption = None,
+    log_file: process_options.LogFileOption = None,
     json: process_options.JsonLogOption = False,
 ) -> None:
     """Start a master and its agents on this machine, in one command.
@@ -54,6 +55,7 @@ def standalone_command(
         "--proxies-file": proxies_file,
         "--results": results,
         "--log-level": log_level,
+        "--log-file": log_file,
         "log_format": process_options.log_format(json),
     }
     process_options.start_standalone(process_options.load_settings(StandaloneSettings, config, flags).settings)

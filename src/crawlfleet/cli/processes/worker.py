@@ -78,6 +78,7 @@ def worker_command(
     ] = None,
     config: process_options.ConfigOption = None,
     log_level: process_options.LogLevelOption = None,
+    log_file: process_options.LogFileOption = None,
     json: process_options.JsonLogOption = False,
 ) -> None:
     """Start an agent: it joins the masters and runs their tasks. SIGTERM lets running tasks end first.
@@ -109,6 +110,7 @@ def worker_command(
         "--ca-file": ca_file,
         "--memory-limit-mb": memory_limit_mb,
         "--log-level": log_level,
+        "--log-file": log_file,
         "log_format": process_options.log_format(json),
     }
     process_options.start_worker(process_options.load_settings(WorkerSettings, config, flags).settings)

@@ -35,7 +35,7 @@ def start_crawl(
     max_pages: Annotated[int | None, typer.Option("--max-pages", help="Pages of the whole, at most.", min=1)] = None,
     params: ParamsOption = "{}",
     param: ParamOption = None,
-    priority: PriorityOption = "normal",
+    priority: PriorityOption = "5",
     project: ProjectOption = None,
     name: NameOption = None,
     field: Annotated[
@@ -60,7 +60,10 @@ def start_crawl(
         name=name,
         project_id=project,
         idempotency_key=key,
-        **{"priority": values.parse_priority(priority), **values.parse_pairs(field or [], "--field")},
+        **{
+            "priority": values.read_priority(priority, call),
+            **values.parse_pairs(field or [], "--field"),
+        },
     )
     for note in _assumption_notes(parameters, group):
         call.out.print_note(note)

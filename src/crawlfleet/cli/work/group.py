@@ -91,7 +91,7 @@ def shard_task(
     values_file: Annotated[
         str | None, typer.Option("--values", help="Take the list from a file, a value a line; - is standard input.")
     ] = None,
-    priority: PriorityOption = "normal",
+    priority: PriorityOption = "5",
     project: ProjectOption = None,
     name: NameOption = None,
     field: Annotated[
@@ -118,7 +118,10 @@ def shard_task(
         name=name,
         project_id=project,
         idempotency_key=key,
-        **{"priority": values.parse_priority(priority), **values.parse_pairs(field or [], "--field")},
+        **{
+            "priority": values.read_priority(priority, call),
+            **values.parse_pairs(field or [], "--field"),
+        },
     )
     print_new_group(call, group, wait, timeout)
 

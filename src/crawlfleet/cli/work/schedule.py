@@ -67,7 +67,7 @@ def add_schedule(
     overlap: Annotated[Overlap, typer.Option("--overlap", help="While the run before goes on.")] = Overlap.SKIP,
     paused: Annotated[bool, typer.Option("--paused", help="Paused until it is resumed.")] = False,
     name: Annotated[str | None, typer.Option("--name", help="A name for people.")] = None,
-    priority: tasks.PriorityOption = "normal",
+    priority: tasks.PriorityOption = "5",
     project: Annotated[str | None, typer.Option("--project", help="The project its tasks belong to.")] = None,
     field: Annotated[
         list[str] | None,
@@ -80,7 +80,7 @@ def add_schedule(
     if sum(timing is not None for timing in (at, every, cron)) != 1:
         usage_error("give one of --at, --every and --cron", "an example: --cron '0 3 * * *'")
     task: dict[str, Any] = {"task_type": task_type, "parameters": values.parse_parameters(params, param)}
-    task |= {"priority": values.parse_priority(priority)} | ({} if project is None else {"project_id": project})
+    task |= {"priority": values.read_priority(priority, call)} | ({} if project is None else {"project_id": project})
     others = {"name": name, "starts_at": starts_at, "ends_at": ends_at}
     schedule = call.client.create_schedule(
         task | values.parse_pairs(field or [], "--field"),

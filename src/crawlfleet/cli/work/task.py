@@ -51,7 +51,7 @@ def submit_task(
     task_type: Annotated[str, typer.Argument(help="What to run: crawlfleet task types lists them.")],
     params: ParamsOption = "{}",
     param: ParamOption = None,
-    priority: PriorityOption = "normal",
+    priority: PriorityOption = "5",
     project: Annotated[str | None, typer.Option("--project", help="The project it belongs to.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="A name for people.")] = None,
     field: Annotated[
@@ -68,7 +68,11 @@ def submit_task(
     result: Annotated[bool, typer.Option("--result", help="Wait, and print the data of its result as JSON.")] = False,
 ) -> None:
     """Submit a task. Prints its id; with --wait how it ended and what was counted, with --result its result."""
-    fields: dict[str, Any] = {"priority": values.parse_priority(priority), "project_id": project, "name": name}
+    fields: dict[str, Any] = {
+        "priority": values.read_priority(priority, call),
+        "project_id": project,
+        "name": name,
+    }
     fields = {name: value for name, value in fields.items() if value is not None}
     fields |= values.parse_pairs(field or [], "--field")
     parameters = values.parse_parameters(params, param)

@@ -101,7 +101,7 @@ def prioritize_tasks(
     """Change the priority of tasks that have not ended, by id or by filter."""
     *task_ids, word = words
     selection = _select_tasks(task_ids, _task_filter(status, project, task_type, node, search))
-    priority = values.parse_priority(word)
+    priority = values.read_priority(word, call)
     if len(selection.ids) == 1:
         changed = call.client.prioritize(selection.ids[0], priority)
         call.out.print_answer(changed, f"{changed.id}: priority {changed.priority}")

@@ -6,16 +6,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from crawlfleet.client._generated.models import (
     AcceptedView,
+    AcknowledgedView,
+    AlertList,
     AuditView,
     BulkView,
     CauseView,
     ChangedView,
+    ChannelList,
+    ChannelView,
     ClusterView,
     ConfigView,
     CookieJarView,
+    CountersRepaired,
     CrawlResult,
     DeadLetterDetail,
     DeadLetterView,
+    DeliveryView,
+    DoctorView,
     EventPage,
     EventView,
     ExecutionView,
@@ -31,21 +38,34 @@ from crawlfleet.client._generated.models import (
     HostHistory,
     HostView,
     IssuedTokenView,
+    LogLevelView,
+    MasterView,
     NodeView,
+    NodesCleaned,
+    NoticePage,
+    PreviewView,
     ProductDetail,
     ProductView,
     ProjectView,
     ProxyView,
     QualityView,
     QueueOrder,
+    QueueSizesView,
     QueueState,
     QueueView,
+    ReadyRepaired,
     ResultPage,
+    ResultsChecked,
+    ResultsCleaned,
+    RetentionCleaned,
+    RuleView,
     ScheduleView,
+    SilenceView,
     StatsView,
     TaskPageView,
     TaskTypeView,
     TaskView,
+    TasksCleaned,
     TokenView,
     UsageView,
 )
@@ -644,6 +664,10 @@ class Client(Background):
     def queues(self) -> Sequence[QueueView]:
         return self._run_call(self._client.queues())
 
+    def queue_sizes(self) -> QueueSizesView:
+        """How many tasks wait in each priority class, and how many wait for a retry."""
+        return self._run_call(self._client.queue_sizes())
+
     def pause(self, queue: str) -> QueueState:
         """Its tasks are kept and not placed; what runs goes on."""
         return self._run_call(self._client.pause(queue))
@@ -660,6 +684,55 @@ class Client(Background):
     def set_order(self, queue: str, order: Literal["fifo", "lifo"]) -> QueueOrder:
         """Which of its tasks are placed first: those that came first, or those that came last."""
         return self._run_call(self._client.set_order(queue, order))
+
+    def clean_up_retention(self, *, apply: bool = False, cursor: str | None = None) -> RetentionCleaned:
+        """Count what is past its retention; with `apply` remove a batch, and go on with `next_cursor`."""
+        return self._run_call(self._client.clean_up_retention(apply=apply, cursor=cursor))
+
+    def clean_up_tasks(
+        self,
+        older_than_s: float,
+        *,
+        status: Sequence[str] | None = None,
+        project_id: str | None = None,
+        task_type: str | None = None,
+        apply: bool = False,
+        cursor: str | None = None,
+    ) -> TasksCleaned:
+        """Look at the next thousand finished tasks; with `apply` remove those that the filter selects."""
+        return self._run_call(
+            self._client.clean_up_tasks(
+                older_than_s, status=status, project_id=project_id, task_type=task_type, apply=apply, cursor=cursor
+            )
+        )
+
+    def clean_up_results(self, *, apply: bool = False, cursor: str | None = None) -> ResultsCleaned:
+        """Look at the next thousand files of results; with `apply` remove those that belong to no task."""
+        return self._run_call(self._client.clean_up_results(apply=apply, cursor=cursor))
+
+    def clean_up_nodes(self, gone_for_s: float, *, apply: bool = False) -> NodesCleaned:
+        """Show the nodes that have been away for that span; with `apply` remove them."""
+        return self._run_call(self._client.clean_up_nodes(gone_for_s, apply=apply))
+
+    def repair_counters(self, *, apply: bool = False) -> CountersRepaired:
+        """Count the tasks anew and compare them with the counters; with `apply` correct these."""
+        return self._run_call(self._client.repair_counters(apply=apply))
+
+    def repair_ready(self) -> ReadyRepaired:
+        """Drop the ready index: the leader fills it again from the store."""
+        return self._run_call(self._client.repair_ready())
+
+    def check_results(self, cursor: str | None = None) -> ResultsChecked:
+        """Look for missing chunks of the next thousand finished tasks."""
+        return self._run_call(self._client.check_results(cursor))
+
+    def masters(self) -> Sequence[MasterView]:
+        """The masters that are alive, and silent ones that were not started again; the newest start first."""
+        return self._run_call(self._client.masters())
+
+    def doctor(self, only: Sequence[str] = ()) -> DoctorView:
+        """The checks of the installation, made on the master: all, or those of these ids and areas."""
+        return self._run_call(self._client.doctor(only))
 
     def projects(self) -> Sequence[ProjectView]:
         """Those that are described, and those that have open tasks; by name."""
@@ -830,3 +903,83 @@ class Client(Background):
     def proxies(self, *, pool: str | None = None, is_up: bool | None = None) -> Sequence[ProxyView]:
         """Those that crawls have used, as each node last reported; `is_up` chooses those in use or those left out."""
         return self._run_call(self._client.proxies(pool=pool, is_up=is_up))
+
+    def alerts(self, *, rule: str | None = None, status: str | None = None) -> AlertList:
+        """Those that are not ok: `status` is pending, firing or recovering."""
+        return self._run_call(self._client.alerts(rule=rule, status=status))
+
+    def acknowledge_alert(self, rule: str, scope: str = "*", *, why: str = "") -> AcknowledgedView:
+        """No more notices of it until it recovers."""
+        return self._run_call(self._client.acknowledge_alert(rule, scope, why=why))
+
+    def alert_rules(self) -> Sequence[RuleView]:
+        return self._run_call(self._client.alert_rules())
+
+    def alert_rule(self, name: str) -> RuleView:
+        return self._run_call(self._client.alert_rule(name))
+
+    def put_alert_rule(self, name: str, **fields: Any) -> RuleView:
+        """Set its threshold, clear, for_s, keep_s, severity, channels, hours, least_samples, scope or is_enabled; None
+        is the default again. A rule of one's own needs a kind."""
+        return self._run_call(self._client.put_alert_rule(name, **fields))
+
+    def preview_alert_rule(self, name: str, *, scope: str | None = None, **fields: Any) -> PreviewView:
+        """When it would have fired in the last six hours, with these values in place of its own."""
+        return self._run_call(self._client.preview_alert_rule(name, scope=scope, **fields))
+
+    def reset_alert_rule(self, name: str) -> None:
+        """It has its defaults again; a rule of one's own is removed."""
+        return self._run_call(self._client.reset_alert_rule(name))
+
+    def alert_channels(self) -> ChannelList:
+        """The channels, and the kinds that there are with their fields."""
+        return self._run_call(self._client.alert_channels())
+
+    def put_alert_channel(
+        self, name: str, kind: str, fields: Mapping[str, str], *, language: str = "en", is_enabled: bool = True
+    ) -> ChannelView:
+        return self._run_call(
+            self._client.put_alert_channel(name, kind, fields, language=language, is_enabled=is_enabled)
+        )
+
+    def remove_alert_channel(self, name: str) -> None:
+        return self._run_call(self._client.remove_alert_channel(name))
+
+    def test_alert_channel(self, name: str) -> DeliveryView:
+        """Send a test notice now; the answer has the service's own words."""
+        return self._run_call(self._client.test_alert_channel(name))
+
+    def silences(self, *, limit: int = 100) -> Sequence[SilenceView]:
+        """Newest first, also those that are over."""
+        return self._run_call(self._client.silences(limit=limit))
+
+    def add_silence(
+        self,
+        matchers: Mapping[str, str],
+        why: str,
+        *,
+        lasts: str | None = None,
+        until_at: str | None = None,
+        starts_at: str | None = None,
+    ) -> SilenceView:
+        """Alerts that all matchers match send nothing until `until_at`, or for as long as `lasts` says: 2h, 7d."""
+        return self._run_call(
+            self._client.add_silence(matchers, why, lasts=lasts, until_at=until_at, starts_at=starts_at)
+        )
+
+    def end_silence(self, silence_id: str) -> SilenceView:
+        return self._run_call(self._client.end_silence(silence_id))
+
+    def notices(
+        self, *, limit: int = 100, cursor: str | None = None, channel: str | None = None, status: str | None = None
+    ) -> NoticePage:
+        """Newest first; `status` is due, delivered, merged or abandoned."""
+        return self._run_call(self._client.notices(limit=limit, cursor=cursor, channel=channel, status=status))
+
+    def log_level(self) -> LogLevelView:
+        """The log level of the master that answers."""
+        return self._run_call(self._client.log_level())
+
+    def set_log_level(self, level: str | None) -> LogLevelView:
+        """Of the master that answers alone, until it ends; None: as all masters have it."""
+        return self._run_call(self._client.set_log_level(level))

@@ -20,6 +20,32 @@ class AcceptedView(Struct, frozen=True, kw_only=True):
     priority: int
 
 
+class AcknowledgementView(Struct, frozen=True, kw_only=True):
+    by: str
+    acknowledged_at: datetime
+    why: str
+
+
+class AlertView(Struct, frozen=True, kw_only=True):
+    """
+    An alert that is not ok.
+    """
+
+    rule: str
+    scope: str
+    status: str
+    severity: str
+    since: datetime
+    fired_at: datetime | None
+    value: float | None
+    threshold: float
+    why: str
+    is_flapping: bool
+    muted_why: str | None
+    acknowledgement: AcknowledgementView | None
+    notified_at: datetime | None
+
+
 class AnswerTimes(Struct, frozen=True, kw_only=True):
     """
     How long the host took from a request to the beginning of its answer; null where it gave none.
@@ -77,6 +103,38 @@ class ChangedView(Struct, frozen=True, kw_only=True):
     assigned_node: str | None = None
 
 
+class ChannelFieldView(Struct, frozen=True, kw_only=True):
+    name: str
+    about: str
+    is_required: bool
+    is_secret: bool
+
+
+class ChannelKindView(Struct, frozen=True, kw_only=True):
+    name: str
+    about: str
+    fields: list[ChannelFieldView]
+
+
+class ChannelView(Struct, frozen=True, kw_only=True):
+    """
+    A channel; secrets are shown as stars.
+    """
+
+    name: str
+    kind: str
+    fields: dict[str, str]
+    language: str
+    is_enabled: bool
+    disabled_why: str | None
+    failures: int
+    failing_since: datetime | None
+    last_answer: str
+    last_sent_at: datetime | None
+    changed_by: str
+    changed_at: datetime
+
+
 class ConfigView(Struct, frozen=True, kw_only=True):
     cluster: str
     version: int
@@ -99,6 +157,22 @@ class CookieJarView(Struct, frozen=True, kw_only=True):
 
 class CookieJarsView(Struct, frozen=True, kw_only=True):
     cookie_jars: list[CookieJarView]
+
+
+class CounterDriftView(Struct, frozen=True, kw_only=True):
+    queue: str | None
+    project_id: str | None
+    priority: int | None
+    task_type: str | None
+    status: str
+    missing: int
+
+
+class CountersRepaired(Struct, frozen=True, kw_only=True):
+    applied: bool
+    wrong_counters: int
+    drift: int
+    counters: list[CounterDriftView]
 
 
 class CrawlChanges(Struct, frozen=True, kw_only=True):
@@ -177,6 +251,34 @@ class DayQuotaView(Struct, frozen=True, kw_only=True):
     renews_at: datetime
 
 
+class DeliveryView(Struct, frozen=True, kw_only=True):
+    """
+    How a test went, in the service's own words.
+    """
+
+    is_delivered: bool
+    answer: str
+    status: int | None
+
+
+class DiskView(Struct, frozen=True, kw_only=True):
+    path: str
+    total_bytes: int
+    free_bytes: int
+
+
+class DueView(Struct, frozen=True, kw_only=True):
+    """
+    What is past its retention; each kind is counted up to 100,000.
+    """
+
+    tasks: int
+    events: int
+    heartbeats: int
+    idempotency_keys: int
+    audit_entries: int
+
+
 class ErrorView(Struct, frozen=True, kw_only=True):
     """
     What went wrong in an execution.
@@ -243,6 +345,14 @@ class FiguresView(Struct, frozen=True, kw_only=True):
     answer_ms: AnswerTimes
 
 
+class FindingView(Struct, frozen=True, kw_only=True):
+    check: str
+    area: str
+    severity: str
+    sentence: str
+    hint: str
+
+
 class FlowChangedView(Struct, frozen=True, kw_only=True):
     """
     A flow after what was asked.
@@ -292,6 +402,13 @@ class FullConfigView(Struct, frozen=True, kw_only=True):
     effective: dict[str, Any]
     changed_by: str | None
     changed_at: datetime | None
+
+
+class GoneNode(Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    status: str
+    last_seen_at: datetime
 
 
 class GroupFailure(Struct, frozen=True, kw_only=True):
@@ -360,12 +477,17 @@ class HealthView(Struct, frozen=True, kw_only=True):
     reasons: list[str]
 
 
-class HeartbeatHeard(Struct, frozen=True, kw_only=True):
-    node_id: str
-    timestamp: float
-    status: str
-    stale: list[str]
-    next_s: float
+class HistorySeries(Struct, frozen=True, kw_only=True):
+    series: str
+    fields: dict[str, list[int | float | None]]
+
+
+class HistoryView(Struct, frozen=True, kw_only=True):
+    span: str
+    since: datetime
+    until: datetime
+    times: list[datetime]
+    series: list[HistorySeries]
 
 
 class HostFiguresView(Struct, frozen=True, kw_only=True):
@@ -409,6 +531,13 @@ class HostWaiter(Struct, frozen=True, kw_only=True):
     wanted: int
 
 
+class HoursView(Struct, frozen=True, kw_only=True):
+    from_: str = field(name="from")
+    until: str
+    days: list[int]
+    time_zone: str
+
+
 class IssuedTokenView(Struct, frozen=True, kw_only=True):
     token: str
     id: int
@@ -418,6 +547,14 @@ class IssuedTokenView(Struct, frozen=True, kw_only=True):
     uses_left: int | None
 
 
+class LogLevelView(Struct, frozen=True, kw_only=True):
+    master: str
+    level: str
+    own: str | None
+    masters: str | None
+    started_with: str
+
+
 class LogPage(Struct, frozen=True, kw_only=True):
     lines: list[Any]
     next_after: str
@@ -425,6 +562,44 @@ class LogPage(Struct, frozen=True, kw_only=True):
     execution_id: str | None
     is_live: bool
     is_end: bool
+
+
+class LoopView(Struct, frozen=True, kw_only=True):
+    passed_s_ago: float
+    overdue_s: float
+
+
+class MasterFiguresView(Struct, frozen=True, kw_only=True):
+    url: str
+    loop_lag_p99_ms: float | None
+    commit_p99_ms: float | None
+    loops: dict[str, LoopView]
+    broker: str
+    broker_trouble: str | None
+    broker_losses: int
+    broker_resets: int
+    broker_memory_ratio: float | None
+    leader_changes: int
+    memory_bytes: int
+    disks: dict[str, DiskView]
+    clock_offset_ms: int | None
+
+
+class MasterView(Struct, frozen=True, kw_only=True):
+    name: str
+    boot: int
+    version: str
+    address: str
+    is_alive: bool
+    is_leader: bool
+    started_at: datetime
+    seen_at: datetime
+    silent_s: float
+    figures: MasterFiguresView
+
+
+class MastersView(Struct, frozen=True, kw_only=True):
+    masters: list[MasterView]
 
 
 class MeasurementView(Struct, frozen=True, kw_only=True):
@@ -438,6 +613,14 @@ class MeasurementView(Struct, frozen=True, kw_only=True):
     running: int
     error_rate: float
     start_latency_s: float
+
+
+class MissingChunksView(Struct, frozen=True, kw_only=True):
+    task_id: str
+    execution_id: str
+    kind: str
+    expected: int
+    stored: int
 
 
 class NodeRegistered(Struct, frozen=True, kw_only=True):
@@ -486,6 +669,41 @@ class NodeView(Struct, frozen=True, kw_only=True):
     health_timestamp: str | None
     last_heartbeat: str | None
     updated_at: str
+
+
+class NodesCleaned(Struct, frozen=True, kw_only=True):
+    applied: bool
+    nodes: list[GoneNode]
+    removed: int
+    is_more: bool
+
+
+class NoticeView(Struct, frozen=True, kw_only=True):
+    """
+    A notice and how its sending goes.
+    """
+
+    id: str
+    channel: str
+    status: str
+    state: str
+    rule: str
+    scope: str
+    severity: str
+    alerts: int
+    why: str
+    created_at: datetime
+    tries: int
+    tried_at: datetime | None
+    due_at: datetime | None
+    answer: str
+    digest_id: str | None
+
+
+class PreviewedAlertView(Struct, frozen=True, kw_only=True):
+    fired_at: datetime
+    recovered_at: datetime | None
+    peak: float
 
 
 class ProductChangeView(Struct, frozen=True, kw_only=True):
@@ -549,6 +767,13 @@ class QueueOrder(Struct, frozen=True, kw_only=True):
     has_changed: bool
 
 
+class QueueSizesView(Struct, frozen=True, kw_only=True):
+    high: int
+    normal: int
+    low: int
+    retry: int
+
+
 class QueueState(Struct, frozen=True, kw_only=True):
     name: str
     is_paused: bool
@@ -583,6 +808,11 @@ class QuotasView(Struct, frozen=True, kw_only=True):
     memory_mb: QuotaView
     pages_per_day: DayQuotaView
     bytes_per_day: DayQuotaView
+
+
+class ReadyRepaired(Struct, frozen=True, kw_only=True):
+    windows: int
+    lanes: int
 
 
 class RefusalView(Struct, frozen=True, kw_only=True):
@@ -637,10 +867,60 @@ class ResultView(Struct, frozen=True, kw_only=True):
     notes: list[str] | None = None
 
 
+class ResultsChecked(Struct, frozen=True, kw_only=True):
+    looked_at: int
+    missing: list[MissingChunksView]
+    next_cursor: str | None
+
+
+class ResultsCleaned(Struct, frozen=True, kw_only=True):
+    applied: bool
+    files: int
+    orphans: int
+    orphan_files: int
+    orphan_bytes: int
+    removed: int
+    examples: list[str]
+    next_cursor: str | None
+
+
+class RetentionCleaned(Struct, frozen=True, kw_only=True):
+    applied: bool
+    due: DueView | None
+    removed_rows: int
+    next_cursor: str | None
+
+
 class RetryBody(Struct, frozen=True, kw_only=True):
     max_retries: int = 3
     base_delay_s: float = 2.0
     max_delay_s: float = 300.0
+
+
+class RuleView(Struct, frozen=True, kw_only=True):
+    """
+    A rule as it is applied.
+    """
+
+    name: str
+    kind: str
+    about: str
+    scope: str
+    unit: str
+    threshold: float
+    clear: float
+    fires_below: bool
+    for_s: int
+    keep_s: int
+    least_samples: int
+    severity: str
+    channels: list[str]
+    hours: HoursView | None
+    is_enabled: bool
+    is_built_in: bool
+    has_preview: bool
+    changed_by: str | None
+    changed_at: datetime | None
 
 
 class RunView(Struct, frozen=True, kw_only=True):
@@ -699,6 +979,17 @@ class ShardSpec(Struct, frozen=True, kw_only=True):
     count: int | None = None
 
 
+class SilenceView(Struct, frozen=True, kw_only=True):
+    id: str
+    matchers: dict[str, str]
+    starts_at: datetime
+    until_at: datetime
+    why: str
+    created_by: str
+    created_at: datetime
+    is_in_force: bool
+
+
 class SlotsView(Struct, frozen=True, kw_only=True):
     total: int
     used: int
@@ -739,6 +1030,16 @@ class StepView(Struct, frozen=True, kw_only=True):
     ended_at: datetime | None
 
 
+class StopOrderView(Struct, frozen=True, kw_only=True):
+    """
+    An execution that the node has to stop.
+    """
+
+    task_id: str
+    execution_id: str
+    reason: str
+
+
 class TaskTypeView(Struct, frozen=True, kw_only=True):
     name: str
     version: int
@@ -773,6 +1074,7 @@ class TaskView(Struct, frozen=True, kw_only=True):
     timeout_s: int
     retry: RetryBody
     preemptible: bool
+    node_id: str | None
     status: str
     created_at: datetime
     updated_at: datetime
@@ -793,6 +1095,15 @@ class TaskView(Struct, frozen=True, kw_only=True):
     result: ResultView | None = None
     error: ErrorView | None = None
     progress: Any | None = None
+
+
+class TasksCleaned(Struct, frozen=True, kw_only=True):
+    applied: bool
+    looked_at: int
+    selected: int
+    needed: int
+    removed: int
+    next_cursor: str | None
 
 
 class TokenView(Struct, frozen=True, kw_only=True):
@@ -820,6 +1131,17 @@ class WhyView(Struct, frozen=True, kw_only=True):
     cause: str
 
 
+class AcknowledgedView(Struct, frozen=True, kw_only=True):
+    rule: str
+    scope: str
+    acknowledgement: AcknowledgementView
+
+
+class AlertList(Struct, frozen=True, kw_only=True):
+    alerts: list[AlertView]
+    firing: int
+
+
 class AuditPage(Struct, frozen=True, kw_only=True):
     entries: list[AuditView]
     next_before: int | None
@@ -835,6 +1157,11 @@ class BulkView(Struct, frozen=True, kw_only=True):
     refused: int
     refusals: list[RefusalView]
     next_cursor: str | None
+
+
+class ChannelList(Struct, frozen=True, kw_only=True):
+    channels: list[ChannelView]
+    kinds: list[ChannelKindView]
 
 
 class ClusterView(Struct, frozen=True, kw_only=True):
@@ -865,6 +1192,11 @@ class DeadLetterView(Struct, frozen=True, kw_only=True):
     cause: str
     error: ErrorView | None
     buried_at: datetime
+
+
+class DoctorView(Struct, frozen=True, kw_only=True):
+    findings: list[FindingView]
+    counts: dict[str, int]
 
 
 class EventPage(Struct, frozen=True, kw_only=True):
@@ -913,6 +1245,16 @@ class GroupView(Struct, frozen=True, kw_only=True):
     crawl: CrawlView | None = None
 
 
+class HeartbeatHeard(Struct, frozen=True, kw_only=True):
+    node_id: str
+    timestamp: float
+    status: str
+    stale: list[str]
+    next_s: float
+    cancel: list[StopOrderView] = field(default_factory=list)
+    drain_by: str | None = None
+
+
 class HeartbeatView(Struct, frozen=True, kw_only=True):
     at: str
     measurement: MeasurementView
@@ -950,6 +1292,23 @@ class NodeUse(Struct, frozen=True, kw_only=True):
     measured: MeasurementView | None
 
 
+class NoticePage(Struct, frozen=True, kw_only=True):
+    notices: list[NoticeView]
+    next_cursor: str | None
+
+
+class PreviewView(Struct, frozen=True, kw_only=True):
+    """
+    When a rule would have fired over the stored history.
+    """
+
+    scope: str
+    since: datetime
+    until: datetime
+    alerts: list[PreviewedAlertView]
+    points: int
+
+
 class ProductDetail(Struct, frozen=True, kw_only=True):
     product: ProductView
     changes: list[ProductChangeView]
@@ -973,9 +1332,17 @@ class ProxyList(Struct, frozen=True, kw_only=True):
     proxies: list[ProxyView]
 
 
+class RuleList(Struct, frozen=True, kw_only=True):
+    rules: list[RuleView]
+
+
 class SchedulePageView(Struct, frozen=True, kw_only=True):
     schedules: list[ScheduleView]
     next_cursor: str | None
+
+
+class SilenceList(Struct, frozen=True, kw_only=True):
+    silences: list[SilenceView]
 
 
 class TaskPageView(Struct, frozen=True, kw_only=True):

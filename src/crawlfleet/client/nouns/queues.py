@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from crawlfleet.client._generated.models import QueueOrder, QueueState, QueueStates, QueuesView, QueueView
+from crawlfleet.client._generated.models import (
+    QueueOrder,
+    QueueSizesView,
+    QueueState,
+    QueueStates,
+    QueuesView,
+    QueueView,
+)
 from crawlfleet.client.nouns.base import Calls, quote_segment
 
 
 class QueueCalls(Calls):
     async def queues(self) -> Sequence[QueueView]:
         return (await self._transport.get(QueuesView, "/queues")).queues
+
+    async def queue_sizes(self) -> QueueSizesView:
+        """How many tasks wait in each priority class, and how many wait for a retry."""
+        return await self._transport.get(QueueSizesView, "/queues:sizes")
 
     async def pause(self, queue: str) -> QueueState:
         """Its tasks are kept and not placed; what runs goes on."""

@@ -24,7 +24,7 @@ _MAX_CLUSTERS = 10_000
 """Maximum number of cached clusters: tasks may name clusters that do not exist, and these must not fill the memory."""
 
 
-SENT_TO_NODES = ("allow_hosts", "sync_interval_s")
+SENT_TO_NODES = ("allow_hosts", "sync_interval_s", "log_level_nodes")
 """Names of the settings that are sent to nodes."""
 
 
@@ -138,10 +138,10 @@ class Configure:
             return int(max(settings.slots_min, min(settings.slots_max, measured)))
         return settings.slots
 
-    def with_effective_slots(self, node: Node) -> Node:
+    def with_effective_slots(self, node: Node, *, is_pulling: bool = False) -> Node:
         """Return the node with the slots in effect, for callers that count slots, such as placement. A node that only
-        sends heartbeats and pulls is assigned nothing, and has no slots."""
-        if node.description.is_pull_only:
+        pulls has no slots but while `is_pulling`."""
+        if node.description.is_pull_only and not is_pulling:
             return replace(node, slots_wanted=0)
         slots = self.effective_slots(
             node.description.cluster, node.slots_wanted, node.slots_measured, node.follows_load

@@ -11,6 +11,9 @@ from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.host import HostLimits, crawl_host
 from crawlfleet.model.node import DEFAULT_CLUSTER
+from crawlfleet.model.queue import PriorityClasses
+from crawlfleet.model.task import RetryPolicy
+from crawlfleet.observe.log_level import parse_level
 from crawlfleet.scheduling.hosts.budgets import parse_concurrency, parse_delay, parse_rate
 from crawlfleet.scheduling.nodes.health import Thresholds
 from crawlfleet.scheduling.placement.strategies import BUILT_IN, DEFAULT_STRATEGY
@@ -25,6 +28,8 @@ MAX_REGIONS = 1_000
 MAX_OVERCOMMIT = 100.0
 _COUNTRY = re.compile(r"[A-Za-z]{2}")
 _HEALTH = Thresholds()
+_RETRY = RetryPolicy()
+_CLASSES = PriorityClasses()
 
 
 class RegionPlace(TypedDict):
@@ -48,6 +53,8 @@ class ClusterSettings:
     sync_interval_s: float = SYNC_INTERVAL_S_MAX
     task_timeout_s: int = limits.TIMEOUT_S_DEFAULT
     max_retries: int = 3
+    retry_base_delay_s: float = _RETRY.base_delay_s
+    retry_max_delay_s: float = _RETRY.max_delay_s
     allow_hosts: list[str] = field(default_factory=list)
     host_rate: float = 10.0
     host_concurrency: int = 8
@@ -58,6 +65,12 @@ class ClusterSettings:
     preemption: bool = True
     preemption_gap: int = 2
     preemptions_per_minute: int = 60
+    priority_high: int = _CLASSES.high
+    priority_normal: int = _CLASSES.normal
+    priority_low: int = _CLASSES.low
+    alert_failure_rate: float = 0.1
+    alert_queue_size: int = 1_000
+    alert_avg_duration_s: float = 300.0
     health_cpu_degraded: float | None = _HEALTH.cpu_degraded
     health_cpu_unhealthy: float | None = _HEALTH.cpu_unhealthy
     health_memory_degraded: float | None = _HEALTH.memory_degraded
@@ -72,11 +85,17 @@ class ClusterSettings:
     health_unreachable_unhealthy: float | None = _HEALTH.unreachable_unhealthy
     health_hold_s: float = _HEALTH.hold_s
     health_recover_s: float = _HEALTH.recover_s
+    log_level_nodes: str | None = None
+    log_level_masters: str | None = None
 
     @property
     def host_limits(self) -> HostLimits:
         """The limits of a host that has none of its own."""
         return HostLimits(self.host_rate, self.host_concurrency, self.host_delay_s)
+
+    @property
+    def priority_classes(self) -> PriorityClasses:
+        return PriorityClasses(self.priority_high, self.priority_normal, self.priority_low)
 
     def health_thresholds(self) -> Thresholds:
         return Thresholds(
@@ -158,6 +177,15 @@ def _word_reader(*words: str) -> Callable[[Any], str]:
     return read_word
 
 
+def _read_log_level(value: Any) -> str | None:
+    if value is None:
+        return None
+    try:
+        return parse_level(value)
+    except ValueError as exc:
+        raise ValueError(f"{exc}, or null for the level that each process was started with") from exc
+
+
 def _read_name(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError("a text")  # noqa: TRY004 - the caller handles only ValueError
@@ -200,6 +228,7 @@ def _refuse_value(value: Any) -> str:
 
 
 _share, _seconds = _limit_reader(0, 1), _limit_reader(0, 3_600)
+_priority = _whole_number_reader(limits.PRIORITY_MIN, limits.PRIORITY_MAX)
 SETTINGS: Mapping[str, Setting] = {
     "strategy": Setting(_read_name),
     "slots": Setting(_whole_number_reader(0, limits.SLOTS_MAX)),
@@ -209,6 +238,8 @@ SETTINGS: Mapping[str, Setting] = {
     "sync_interval_s": Setting(_number_reader(0.2, SYNC_INTERVAL_S_MAX)),
     "task_timeout_s": Setting(_whole_number_reader(1, limits.TIMEOUT_S_MAX)),
     "max_retries": Setting(_whole_number_reader(0, limits.RETRIES_MAX)),
+    "retry_base_delay_s": Setting(_number_reader(0, limits.RETRY_BASE_DELAY_S_MAX)),
+    "retry_max_delay_s": Setting(_number_reader(0, limits.RETRY_DELAY_S_MAX)),
     "allow_hosts": Setting(_read_hosts),
     "host_rate": Setting(parse_rate, is_for_all=True),
     "host_concurrency": Setting(parse_concurrency, is_for_all=True),
@@ -219,6 +250,12 @@ SETTINGS: Mapping[str, Setting] = {
     "preemption": Setting(_read_flag, is_for_all=True),
     "preemption_gap": Setting(_whole_number_reader(1, limits.PRIORITY_MAX), is_for_all=True),
     "preemptions_per_minute": Setting(_whole_number_reader(0, 100_000), is_for_all=True),
+    "priority_high": Setting(_priority, is_for_all=True),
+    "priority_normal": Setting(_priority, is_for_all=True),
+    "priority_low": Setting(_priority, is_for_all=True),
+    "alert_failure_rate": Setting(_number_reader(0, 1), is_for_all=True),
+    "alert_queue_size": Setting(_whole_number_reader(1, 10**12), is_for_all=True),
+    "alert_avg_duration_s": Setting(_number_reader(0.001, limits.TIMEOUT_S_MAX), is_for_all=True),
     "health_cpu_degraded": Setting(_share),
     "health_cpu_unhealthy": Setting(_share),
     "health_memory_degraded": Setting(_share),
@@ -233,6 +270,8 @@ SETTINGS: Mapping[str, Setting] = {
     "health_unreachable_unhealthy": Setting(_share),
     "health_hold_s": Setting(_number_reader(0, 3_600)),
     "health_recover_s": Setting(_number_reader(0, 3_600)),
+    "log_level_nodes": Setting(_read_log_level),
+    "log_level_masters": Setting(_read_log_level, is_for_all=True),
 }
 """The setting of each field of `ClusterSettings`, by its name."""
 _DEFAULTS = ClusterSettings()
@@ -257,7 +296,15 @@ def check_settings(
             raise InvalidInput(str(exc), field=name) from exc
         if name == "strategy" and settings[name] not in strategies:
             raise InvalidInput(f"one of {', '.join(sorted(strategies))}", field=name)
-    minimum, maximum = (settings.get(name, getattr(_DEFAULTS, name)) for name in ("slots_min", "slots_max"))
-    if minimum > maximum:
-        raise InvalidInput(f"{minimum} is above slots_max, {maximum}", field="slots_min")
+    _check_order(settings, "slots_min", "slots_max")
+    _check_order(settings, "retry_base_delay_s", "retry_max_delay_s")
+    _check_order(settings, "priority_low", "priority_normal")
+    _check_order(settings, "priority_normal", "priority_high")
     return settings
+
+
+def _check_order(settings: Mapping[str, Any], lower: str, upper: str) -> None:
+    """Refuse a value above that of another setting, where one of the two is set."""
+    minimum, maximum = (settings.get(name, getattr(_DEFAULTS, name)) for name in (lower, upper))
+    if minimum > maximum and (lower in settings or upper in settings):
+        raise InvalidInput(f"{minimum:g} is above {upper}, {maximum:g}", field=lower if lower in settings else upper)

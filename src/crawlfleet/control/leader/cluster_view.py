@@ -15,6 +15,7 @@ from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.leader.exhausted_quotas import exhausted_daily_quotas
 from crawlfleet.control.leader.node_states import node_state
 from crawlfleet.control.leader.placement_context import PlacementContext
+from crawlfleet.control.leader.pull_tracker import PullTracker
 from crawlfleet.control.leader.queue_ordering import QueueOrders
 from crawlfleet.control.leader.slot_ledger import SlotLedger
 from crawlfleet.errors import InvariantBroken
@@ -29,11 +30,13 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.queue_store import PlacementView
 from crawlfleet.ports.store import PlacementStore
 from crawlfleet.scheduling.explain.task import PlacementExplanation, explain_placement
+from crawlfleet.scheduling.nodes.health import trial_slots
 from crawlfleet.scheduling.placement.dispatch_round import DispatchRound, RoundInputs, RoundLimits, RoundPlan
 from crawlfleet.scheduling.placement.fair_shares import FairSharesByRank
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.lane_order import Ageing, LaneOrder
 from crawlfleet.scheduling.placement.placer import Cursors, Placer
+from crawlfleet.scheduling.placement.pull_slots import pull_slots
 from crawlfleet.scheduling.placement.shared_machines import share_machines, sum_reserved
 from crawlfleet.scheduling.placement.stuck_lanes import StuckReason, explain_stuck_lane
 from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation
@@ -78,6 +81,9 @@ class ClusterView:
         self.paused_queues: set[str] = set()
         self.default_strategy = ""
         """Strategy of tasks that name none."""
+        self.pulls = PullTracker()
+        self._pull_nodes: dict[NodeId, Node] = {}
+        """Nodes that only pull, with the slots they have during a pull."""
         self._placer = Placer((), rng=rng)
         self._deep_windows: dict[LaneId, int] = {}
         """Number of ids in each window behind which the store has more tasks."""
@@ -121,6 +127,7 @@ class ClusterView:
         """Forget what belongs to an earlier term."""
         self._projects = {}
         self._shares = FairSharesByRank()
+        self.pulls.clear()
 
     # -- reading the store and the ready index
 
@@ -131,6 +138,7 @@ class ClusterView:
         await self._load_projects(view.projects)
         self._exhausted_quotas = await exhausted_daily_quotas(self._store, view.projects, self._clock.now())
         await self._load_queues(view.queues)
+        self.pulls.update_pulls(view.pulls, self._clock.monotonic())
         self._load_nodes(view.nodes, view.clusters)
         self._oldest_tasks = view.ready_heads
         window_heads = {window.lane: window.head for window in await self._broker.ready_index.list_windows()}
@@ -151,7 +159,35 @@ class ClusterView:
         await self._load_missing_windows()
         await self._apply_windows(await self._broker.ready_index.pop_changed_windows())
         self._placer.knowledge = await self._evidence.for_pass(self.lane_order.subject_requirements.values(), term, now)
-        apply_ledger_changes(self._placer, self._ledger)
+        changed = apply_ledger_changes(self._placer, self._ledger)
+        if self._pull_nodes:
+            self._set_pull_slots(changed & self._pull_nodes.keys())
+
+    async def load_pulls(self) -> bool:
+        """Read the open pulls alone. False when they do not fit the nodes as they were read last, or their conditions
+        are new: then the view has to be refreshed."""
+        changed = self.pulls.update_pulls(await self._store.open_pulls(), self._clock.monotonic())
+        for node_id in self.pulls.new_nodes:
+            node, state = self._pull_nodes.get(node_id), self._placer.find_state(node_id)
+            if node is None or state is None or state.seat < 0:
+                return False
+            is_open = self.pulls.find_open(node, self._clock.monotonic()) is not None
+            if not is_open or self.pulls.last_filter(node_id) != state.pull_filter:
+                return False
+        self._set_pull_slots(changed & self._pull_nodes.keys())
+        return True
+
+    def _set_pull_slots(self, nodes: Iterable[NodeId]) -> None:
+        now_mono, ledger = self._clock.monotonic(), self._ledger
+        for node_id in nodes:
+            node, state = self._pull_nodes[node_id], self._placer.find_state(node_id)
+            if state is None:
+                continue
+            pull, held = self.pulls.find_open(node, now_mono), ledger.holds_on(node_id)
+            slots = 0 if pull is None else pull_slots(pull, node.slots, held)
+            if state.is_on_trial:
+                slots = min(slots, trial_slots(len(held), ledger.since_assignment_s(node_id, now_mono)))
+            self._placer.set_pull(node_id, slots, is_pulling=pull is not None)
 
     async def _load_projects(self, projects: Sequence[Project]) -> None:
         """Load projects; before a fence counts, the ledger has everything that was assigned by hand up to it."""
@@ -186,13 +222,31 @@ class ClusterView:
 
     def _load_nodes(self, nodes: Sequence[Node], clusters: Sequence[Cluster]) -> None:
         configure, ledger = self._configure, self._ledger
-        self.nodes = [configure.with_effective_slots(node) for node in nodes]
+        now_mono = self._clock.monotonic()
+        self._pull_nodes = {
+            node.id: configure.with_effective_slots(node, is_pulling=True)
+            for node in nodes
+            if node.description.is_pull_only
+        }
+        self.nodes = [
+            configure.with_effective_slots(node) if node.id not in self._pull_nodes else self._pull_nodes[node.id]
+            for node in nodes
+        ]
         self._clusters = {cluster.name: cluster for cluster in clusters}
         self.default_strategy = configure.cached_config(DEFAULT_CLUSTER).settings.strategy
         self._resolved = {}
         ledger.pop_changes()
-        now_mono = self._clock.monotonic()
-        states = [node_state(node, self._clusters, ledger, now_mono) for node in self.nodes]
+        states = [
+            node_state(
+                node,
+                self._clusters,
+                ledger,
+                now_mono,
+                pull=self.pulls.find_open(node, now_mono) if node.id in self._pull_nodes else None,
+                pull_filter=self.pulls.last_filter(node.id),
+            )
+            for node in self.nodes
+        ]
         share_machines(states)
         self._placer = Placer(
             states,
@@ -263,7 +317,7 @@ class ClusterView:
 
     def place_elsewhere(self, node: NodeId, lane: Lane) -> NodeState | None:
         """Place one more task of the lane on another node than this one; None when no other has room."""
-        return self._placer.place_elsewhere(node, self.with_strategy(lane.requirement), lane.project)
+        return self._placer.place_elsewhere(node, self.with_strategy(lane.requirement), lane.project, lane.priority)
 
     def infeasible_classes(self, served: Container[LaneId]) -> dict[Requirement, Lane]:
         """The classes of tasks that have no feasible node, each with a waiting lane that was not served."""
@@ -287,7 +341,9 @@ class ClusterView:
 
     def explain_placement(self, lane: Lane) -> PlacementExplanation:
         """Why tasks of the lane find no node, or how many nodes could take one."""
-        return explain_placement(lane.requirement, lane.project, self._placer.states, self._placer.overcommit)
+        return explain_placement(
+            lane.requirement, lane.project, self._placer.states, self._placer.overcommit, lane.priority
+        )
 
     def explain_stuck_lane(self, lane: Lane) -> StuckReason | None:
         """Why nothing of the lane was placed by the last round; None when it waits for its turn."""
@@ -313,14 +369,16 @@ class ClusterView:
         return requirement if strategy == self.default_strategy else replace(requirement, strategy=strategy)
 
 
-def apply_ledger_changes(placer: Placer, ledger: SlotLedger) -> None:
-    """Correct the placer by the ledger's changes; nodes of one machine share what all of them reserve."""
+def apply_ledger_changes(placer: Placer, ledger: SlotLedger) -> set[NodeId]:
+    """Correct the placer by the ledger's changes; nodes of one machine share what all of them reserve. Returns the
+    nodes that changed."""
     ended, doubted = ledger.pop_changes()
     placer.release_tasks(ended)
     for node in doubted:
         machine = placer.machine_nodes(node)
         parts = (ledger.reserved_on(state.node.id) for state in machine)
         placer.set_held(node, len(ledger.holds_on(node)), sum_reserved(parts) if machine else ledger.reserved_on(node))
+    return doubted | {node for node, _ in ended}
 
 
 def _is_behind(head: TaskId, lane: LaneId, view: PlacementView) -> bool:

@@ -19,7 +19,7 @@ from crawlfleet.control.support.single_flight import SingleFlight
 from crawlfleet.errors import Unavailable
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.queue import Lane, LaneId, Queue
-from crawlfleet.ports.broker import Broker, ReadyIndex, Window
+from crawlfleet.ports.broker import Broker, BrokerMemory, ReadyIndex, Window
 from crawlfleet.ports.clock import Clock
 
 MAX_AGE_S = 1.0
@@ -125,6 +125,9 @@ class OrderedBroker:
     @property
     def failure_reason(self) -> str | None:
         return self._broker.failure_reason
+
+    async def load_memory(self) -> BrokerMemory | None:
+        return await self._broker.load_memory()
 
     async def load_generation(self) -> str:
         return await self._broker.load_generation()

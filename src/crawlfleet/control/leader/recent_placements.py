@@ -8,6 +8,7 @@ leader does not know of it and places it once more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from crawlfleet.model.ids import NodeId, TaskId
@@ -52,6 +53,10 @@ class RecentPlacements:
             if (placement := self._placements.get(assignment.task))
             and (placement.node, placement.session) == (assignment.node, assignment.session)
         }
+
+    def newest_tasks(self, count: int) -> list[TaskId]:
+        """The tasks that were placed last."""
+        return list(islice(reversed(self._placements), count))
 
     def clear(self) -> None:
         self._placements.clear()

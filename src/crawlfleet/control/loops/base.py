@@ -13,7 +13,9 @@ import structlog
 
 from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.errors import CrawlfleetError, NotLeader, Unavailable
+from crawlfleet.model.installation.master import LoopFigures
 from crawlfleet.model.instants import Instant
+from crawlfleet.observe.metrics import Histogram
 from crawlfleet.ports.clock import Clock
 
 log = structlog.get_logger()
@@ -31,6 +33,12 @@ class Loop(ABC):
         self._clock = clock
         self._pass_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self.passes = 0
+        self.passed_at = clock.monotonic()
+        """Monotonic time at which the last pass ended; before the first one, when the loop was made."""
+        self._pause_s = 0.0
+        self.pass_times = Histogram()
+        self.last_pass_at: Instant | None = None
+        """Instant at which the last pass ended."""
         self.trouble: str | None = None
         """Why the store did not accept the last pass, in words for people."""
 
@@ -41,6 +49,7 @@ class Loop(ABC):
     async def run(self) -> None:
         while True:
             pause_s, trouble = self.pause_s, None
+            began = self._clock.monotonic()
             try:
                 if await self.run_once(self._clock.now()):
                     pause_s = 0.0
@@ -56,8 +65,20 @@ class Loop(ABC):
             if self.trouble is not None and trouble is None:
                 log.info("loop_store_back", loop=self.name)
             self.trouble = trouble
-            self._count_pass()
+            self.pass_times.observe(self._clock.monotonic() - began)
+            self.last_pass_at = self._clock.now()
+            self._count_pass(pause_s)
             await self.wait(pause_s)
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether the loop has nothing to do in this process."""
+        return False
+
+    @property
+    def figures(self) -> LoopFigures:
+        passed_s_ago = self._clock.monotonic() - self.passed_at
+        return LoopFigures(round(passed_s_ago, 3), round(max(0.0, passed_s_ago - self._pause_s), 3))
 
     def handle_refusal(self, exc: CrawlfleetError) -> None:
         log.error("loop_refused", loop=self.name, error=str(exc))
@@ -75,8 +96,9 @@ class Loop(ABC):
         finally:
             self._pass_waiters.remove(waiter)
 
-    def _count_pass(self) -> None:
+    def _count_pass(self, pause_s: float) -> None:
         self.passes += 1
+        self.passed_at, self._pause_s = self._clock.monotonic(), pause_s
         for target, future in self._pass_waiters:
             if self.passes >= target and not future.done():
                 future.set_result(None)
@@ -89,6 +111,10 @@ class LeaderLoop(Loop):
         super().__init__(clock)
         self.leadership = leadership
 
+    @property
+    def is_resting(self) -> bool:
+        return self.leadership.term is None
+
     async def run_once(self, now: Instant) -> object:
         term = self.leadership.term
         return None if term is None else await self.run_term(term, now)
@@ -98,6 +124,7 @@ class LeaderLoop(Loop):
             # What the store did not accept was of a term that is over: another master writes now.
             self.trouble = None
             await self.leadership.wait_for_term()
+            self.passed_at, self._pause_s = self._clock.monotonic(), 0.0
         else:
             await super().wait(pause_s)
 

@@ -33,7 +33,8 @@ from crawlfleet.model.queue import LaneId
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import TaskStatus
-from crawlfleet.ports.broker import LEADER, LOOK, Broker, node_topic
+from crawlfleet.observe.tracing import MAX_LINKS, Tracing
+from crawlfleet.ports.broker import LEADER, LOOK, PULLS, Broker, node_topic
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.event_store import EventStore
 from crawlfleet.ports.store import PlacementStore
@@ -85,6 +86,7 @@ class Dispatcher(LeaderLoop):
         view: ClusterView,
         placing: asyncio.Lock,
         context: PlacementContext,
+        tracing: Tracing | None = None,
     ) -> None:
         super().__init__(clock, leadership)
         self._store = store
@@ -92,6 +94,7 @@ class Dispatcher(LeaderLoop):
         self._ledger = ledger
         self._ids = id_factory
         self._placing = placing
+        self.tracing = tracing
         self._strategies, self._failed_nodes = context.strategies, context.failed_nodes
         self.view = view
         self._term: int | None = None
@@ -102,6 +105,11 @@ class Dispatcher(LeaderLoop):
         self._recent_placements = RecentPlacements()
         self._since_oldest: Counter[LaneId] = Counter()
         """Tasks placed since the oldest task had a turn, by lane that is last in first out."""
+
+    @property
+    def blocked_requirements(self) -> frozenset[Requirement]:
+        """Requirements of waiting tasks that no node can meet, as of the last look at the store."""
+        return frozenset(self._blocked)
 
     async def wait(self, pause_s: float) -> None:
         if pause_s > 0 and self.leadership.term is not None:
@@ -120,13 +128,18 @@ class Dispatcher(LeaderLoop):
         if await self._broker.signals.wait_for_signal(LOOK, 0):
             self._refreshed_at = float("-inf")
         is_refreshing = self._clock.monotonic() - self._refreshed_at >= REFRESH_S
+        if await self._broker.signals.wait_for_signal(PULLS, 0) and not is_refreshing:
+            is_refreshing = not await self.view.load_pulls()
         if is_refreshing:
             await self._refresh_view()
         await self.view.apply_changes(term, now)
         round_plan = self.view.plan_round(RoundLimits(MAX_BATCH, QUANTUM), now)
         self._strategies.report_unknown(self.view.unknown_strategies, self.view.default_strategy)
         self._stuck_lanes.record_served(round_plan.nodes)
-        report = await self._commit(round_plan.nodes, term, now)
+        if self.tracing is None or not round_plan.nodes:
+            report = await self._commit(round_plan.nodes, term, now)
+        else:
+            report = await self._commit_traced(self.tracing, round_plan.nodes, term, now)
         is_refilled = await self.view.refill_windows(round_plan.nodes)
         if is_refreshing:
             await self._report_blocked(round_plan.nodes, term, now)
@@ -140,6 +153,9 @@ class Dispatcher(LeaderLoop):
             or (report.placed > 0 and (round_plan.is_full or is_refilled))
             or self.view.has_lanes_without_window
         )
+        if not has_more and (nodes := self.view.pulls.pop_new()):
+            # Their calls need not wait longer than they asked for: there was nothing more for them.
+            await self._broker.signals.send_signals([node_topic(node) for node in nodes])
         return replace(report, has_more=has_more)
 
     async def _load_term(self, term: int) -> None:
@@ -200,6 +216,19 @@ class Dispatcher(LeaderLoop):
         stale = sum(refusal.code is not Code.NODE_NOT_READY for refusal in applied.refused.values())
         return DispatchReport(len(assigned), len(applied.refused), stale)
 
+    async def _commit_traced(
+        self, tracing: Tracing, chosen: Mapping[LaneId, list[NodeState]], term: int, now: Instant
+    ) -> DispatchReport:
+        """Commit inside a span that links the submissions of the first tasks."""
+        with tracing.start_place() as span:
+            report = await self._commit(chosen, term, now)
+            links = min(report.placed, MAX_LINKS) if span.traceparent else 0
+            placed = self._recent_placements.newest_tasks(links)
+            deliveries = await self._store.load_deliveries(placed) if placed else {}
+            creations = [delivery.traceparent for delivery in deliveries.values() if delivery.traceparent]
+            span.link_tasks(creations, report.placed)
+            return report
+
     async def _make_batch(self, chosen: Mapping[LaneId, list[NodeState]]) -> list[Assignment]:
         """Pop the tasks for these nodes, lane by lane."""
         lifo = [lane for lane in chosen if self.view.is_lifo(lane)]
@@ -252,9 +281,10 @@ class Dispatcher(LeaderLoop):
 
     async def _assign(self, batch: list[Assignment], term: int, now: Instant) -> Applied:
         try:
-            return await self._store.assign_tasks(
-                batch, term, now, self.view.project_fences({item.lane for item in batch})
-            )
+            fences = self.view.project_fences({item.lane for item in batch})
+            pulls = self.view.pulls
+            numbers = pulls.open_numbers({item.node for item in batch}) if pulls.has_pulls() else None
+            return await self._store.assign_tasks(batch, term, now, fences, numbers)
         except OutcomeUnknown:
             # It may have been committed. If that cannot be read now, the ledger lacks it: begin from the store then.
             self._term = None

@@ -7,6 +7,8 @@ frozen instead, every write it tries after waking fails by its term.
 
 from __future__ import annotations
 
+from collections import deque
+
 from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import Loop, log
 from crawlfleet.errors import Unavailable
@@ -15,6 +17,8 @@ from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.leadership_store import LeaderRow, LeadershipStore
 
 SILENCE_S = 3.0
+CHANGES_S = 3_600.0
+MAX_CHANGES = 1_000
 
 
 class Leader(Loop):
@@ -29,6 +33,19 @@ class Leader(Loop):
         self._last_row: LeaderRow | None = None
         self._last_row_at = 0.0
         self._beat_at = 0.0
+        self._newest_term: int | None = None
+        self._changes: deque[float] = deque(maxlen=MAX_CHANGES)
+
+    @property
+    def recent_changes(self) -> int:
+        """Number of times that another term was seen in the last hour, the first one after the start not counted."""
+        since = self._clock.monotonic() - CHANGES_S
+        return sum(1 for changed_at in self._changes if changed_at >= since)
+
+    def _note_term(self, term: int) -> None:
+        if self._newest_term is not None and term != self._newest_term:
+            self._changes.append(self._clock.monotonic())
+        self._newest_term = term
 
     async def run_once(self, now: Instant) -> object:
         term = self._leadership.term
@@ -55,6 +72,7 @@ class Leader(Loop):
             raise
         if is_ours:
             self._beat_at = now_mono
+            self._leadership.record_beat(now_mono, self._clock.monotonic() - now_mono)
         else:
             self._step_down(term, "another master leads")
 
@@ -66,6 +84,8 @@ class Leader(Loop):
     async def _watch_leader(self, now: Instant) -> None:
         row = await self._store.read_leader()
         now_mono = self._clock.monotonic()
+        if row.holder:
+            self._note_term(row.term)
         if row.holder == self._holder:
             # Our campaign was committed though its answer was lost, or we stepped down and no other master followed:
             # the term is ours once the store accepts a beat.
@@ -81,6 +101,7 @@ class Leader(Loop):
 
     def _start_term(self, term: int) -> None:
         log.info("leads", term=term, holder=self._holder)
+        self._note_term(term)
         self._beat_at = self._clock.monotonic()
         self._last_row = None
         self._leadership.start_term(term)

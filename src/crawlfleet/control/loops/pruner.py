@@ -7,33 +7,21 @@ own the earlier of the two clocks counts: a clock that is ahead deletes nothing.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from crawlfleet.control.leader.lane_sweep import LaneSweep
 from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop, log
+from crawlfleet.model.installation.retention import DAY_MS, Retention
 from crawlfleet.model.instants import Instant, to_text
 from crawlfleet.ports.chunk_store import ChunkStore
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.maintenance_store import KEEP_AUDIT_MS, PruneCursor, RetentionStore
+from crawlfleet.ports.maintenance_store import PruneCursor, RetentionStore
 from crawlfleet.scheduling.nodes.clock_trust import ClockTrust
 
 BATCH = 1_000
 HOSTS_INTERVAL_S = 600.0
 """Seconds between two scans of the hosts, which have no index by age."""
-_DAY_MS = 86_400_000
-KEEP_HOSTS_MS = 30 * _DAY_MS
-
-
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """How long each kind of record is kept."""
-
-    tasks_ms: int = 30 * _DAY_MS
-    events_ms: int = 7 * _DAY_MS
-    audit_ms: int = KEEP_AUDIT_MS
-    gone_products_ms: int | None = 90 * _DAY_MS
-    """Time that products are kept after they were found to be gone; None: for ever."""
+KEEP_HOSTS_MS = 30 * DAY_MS
 
 
 class Pruner(LeaderLoop):
@@ -118,6 +106,7 @@ class Pruner(LeaderLoop):
         if self._hosts_pruned_at is not None and now_mono - self._hosts_pruned_at < HOSTS_INTERVAL_S:
             return False
         figures = await self._store.drop_figures(term, now, BATCH)
+        figures = max(figures, await self._store.drop_task_figures(term, now, BATCH))
         hosts = await self._store.drop_hosts(term, now - KEEP_HOSTS_MS, BATCH)
         is_more = max(figures, hosts) >= BATCH
         self._hosts_pruned_at = None if is_more else now_mono

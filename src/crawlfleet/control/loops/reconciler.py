@@ -40,7 +40,7 @@ class Reconciler(LeaderLoop):
         self._broker = broker
         self._ledger = ledger
         self.drifted = Drift()
-        """Sum of the drift since this master began to lead."""
+        """Sum of the drift since this master started."""
 
     async def wait(self, pause_s: float) -> None:
         steps = max(1, round(pause_s / self.doubt_pause_s))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from crawlfleet.control.admin.cluster_config import Configure
@@ -43,6 +43,11 @@ class NodeReader:
         """Return a node unless it is unknown or was removed."""
         nodes = await self._store.load_nodes([node])
         return nodes[0] if nodes and nodes[0].removed_at is None else None
+
+    async def load_nodes(self, ids: Iterable[NodeId]) -> list[Node]:
+        """Return these nodes, removed ones among them."""
+        wanted = sorted(ids)
+        return await self._store.load_nodes(wanted) if wanted else []
 
     async def find_by_device(self, device_id: str) -> NodeId | None:
         return await self._store.node_by_device(device_id)

@@ -7,6 +7,8 @@ from random import Random
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.tokens import is_secret
 from crawlfleet.control.support.broker_hints import publish_hints
+from crawlfleet.control.support.master_roster import MasterRoster
+from crawlfleet.control.support.session_counter import SessionCounter
 from crawlfleet.control.tasks.finish import Finish
 from crawlfleet.control.tasks.task_types import TYPES_MOST, KnownTypes, check_name
 from crawlfleet.errors import InvalidInput, NotAllowed, NotFound
@@ -31,6 +33,8 @@ class OpenSession:
         finish: Finish,
         known_types: KnownTypes,
         configure: Configure,
+        roster: MasterRoster,
+        sessions: SessionCounter,
     ) -> None:
         self._store = store
         self._broker = broker
@@ -39,6 +43,8 @@ class OpenSession:
         self._finish = finish
         self._known_types = known_types
         self._configure = configure
+        self._roster = roster
+        self._sessions = sessions
 
     async def open_session(self, up: OpenUp) -> OpenDown:
         stored_hash = await self._store.secret_hash(up.node)
@@ -55,6 +61,7 @@ class OpenSession:
             up.node, up.slots, up.task_types, decide, now, after=up.after, is_departing=up.is_departing
         )
         if applied is not None:
+            self._sessions.note_session(up.node)
             await publish_hints(self._broker, applied)
             await self._broker.signals.send_signals([LOOK, LEADER])
         (node,) = await self._store.load_nodes([up.node])
@@ -65,6 +72,7 @@ class OpenSession:
             lease_ms=lease_ms,
             sync_ms=min(ms(config.settings.sync_interval_s), lease_ms // 3),
             acknowledged=[outcome.execution for outcome in up.outcomes],
+            masters=self._roster.addresses_unless(0),
             is_open=applied is not None,
         )
 

@@ -17,7 +17,7 @@ from crawlfleet.errors import InvalidInput
 from crawlfleet.model import limits
 from crawlfleet.model.ids import IdFactory, NodeId
 from crawlfleet.model.instants import Instant
-from crawlfleet.model.node import NodeDescription
+from crawlfleet.model.node import ANY_TYPE, NodeDescription
 from crawlfleet.model.status import NodeStatus
 from crawlfleet.ports.clock import Clock
 from crawlfleet.ports.node_store import NewNode
@@ -98,7 +98,7 @@ class Register:
             NewNode(self._ids.new_id(), join_key, hash_secret(secret), description, enrolment_hash, claim), now
         )
         # After the node: one that may not join must not change types. It opens no session before it has its answer.
-        ignored = await self._store_types(node, task_types)
+        ignored = await self._store_types(node, description, task_types)
         return RegistrationResult(node, secret, now, NodeStatus.PENDING, description.lease_ms, ignored)
 
     async def announce_node(
@@ -114,7 +114,7 @@ class Register:
         description = self._complete_description(description, task_types)
         now = self._clock.now()
         await self._store.replace_description(node, description, now, join_key)
-        ignored = await self._store_types(node, task_types)
+        ignored = await self._store_types(node, description, task_types)
         (record,) = await self._store.load_nodes([node])
         return AnnouncementResult(node, now, record.status, description.lease_ms, ignored)
 
@@ -129,8 +129,14 @@ class Register:
             else description
         )
 
-    async def _store_types(self, node: NodeId, task_types: Mapping[str, Mapping[str, Any]] | None) -> Mapping[str, str]:
-        return await self._known_types.put_types(task_types, node) if task_types else {}
+    async def _store_types(
+        self, node: NodeId, description: NodeDescription, task_types: Mapping[str, Mapping[str, Any]] | None
+    ) -> Mapping[str, str]:
+        ignored = await self._known_types.put_types(task_types, node) if task_types else {}
+        if description.is_pull_only:
+            # A node with an agent names its types when it opens a session; a simple client never opens one itself.
+            await self._known_types.put_names(name for name in description.task_types if name != ANY_TYPE)
+        return ignored
 
     async def _check_registration(
         self, description: NodeDescription, join_key: str, task_types: Mapping[str, Mapping[str, Any]] | None
@@ -164,6 +170,7 @@ def _check_texts(description: NodeDescription, join_key: str) -> None:
     _check_text("region", description.region, min_chars=0, max_chars=limits.LABEL_CHARS)
     _check_text("machine_id", description.machine, min_chars=0, max_chars=limits.LABEL_CHARS)
     _check_text("description", description.description, min_chars=0, max_chars=limits.MESSAGE_CHARS)
+    _check_text("host", description.dns_name, min_chars=0, max_chars=limits.NAME_CHARS)
     if description.ip_address:
         try:
             ipaddress.ip_address(description.ip_address)

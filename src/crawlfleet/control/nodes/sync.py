@@ -26,6 +26,7 @@ from crawlfleet.control.nodes.sync_quota_slices import QuotaSliceSync
 from crawlfleet.control.nodes.sync_validation import check_sync, is_valid_progress
 from crawlfleet.control.support.batching import Batcher
 from crawlfleet.control.support.broker_hints import publish_hints
+from crawlfleet.control.support.master_roster import MasterRoster
 from crawlfleet.control.tasks.finish import Finish, is_storable, started_before
 from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant, ms
@@ -70,6 +71,7 @@ class Sync:
         finish: Finish,
         configure: Configure,
         allocate: ResourceAllocator,
+        roster: MasterRoster,
     ) -> None:
         self._store = store
         self._broker = broker
@@ -78,6 +80,7 @@ class Sync:
         self._finish = finish
         self._configure = configure
         self._allocate = allocate
+        self._roster = roster
         self._grants = GrantSync(store=store, broker=broker, clock=clock)
         self._slices = QuotaSliceSync(store=store, clock=clock)
         self._host_stats = HostStatsSync(store=store, clock=clock)
@@ -236,6 +239,7 @@ class Sync:
             slots=self._configure.effective_slots(
                 cluster, renewed.slots_wanted, renewed.slots_measured, renewed.follows_load
             ),
+            masters=self._roster.addresses_unless(up.masters_mark),
             config=self._changed_config(cluster, up),
             grants=await self._grants.changed_grants(up, renewed.granted),
         )
@@ -259,7 +263,10 @@ class Sync:
         config, mark = self._configure.cached_config(cluster), self._configure.mark
         if config.version < up.config_version or (config.version, mark) == (up.config_version, up.config_mark):
             return None
-        return NodeConfigBody(config.version, config.settings.allow_hosts, ms(config.settings.sync_interval_s), mark)
+        settings = config.settings
+        return NodeConfigBody(
+            config.version, settings.allow_hosts, ms(settings.sync_interval_s), mark, settings.log_level_nodes
+        )
 
     async def _assignments(self, rows: Sequence[LiveTask]) -> list[AssignmentBody]:
         """The assignments that fit into one answer; the node's next call comes at once and gets the rest."""
@@ -289,6 +296,7 @@ class Sync:
                 task_state_machine.needs_own_process(row),
                 int(allocated[row.id].get("memory_mb", 0)) if row.id in allocated else 0,
                 selected[row.id].is_metered,
+                selected[row.id].traceparent,
             )
             for row in rows
         ]

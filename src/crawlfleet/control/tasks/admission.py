@@ -14,7 +14,7 @@ from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.status import WAITING_STATUSES
 from crawlfleet.ports.clock import Clock
-from crawlfleet.ports.maintenance_store import CounterStore
+from crawlfleet.ports.figure_store import FigureStore
 from crawlfleet.ports.task_store import NewTask
 
 RETRY_AFTER_S = 5.0
@@ -53,7 +53,7 @@ class AdmissionControl:
     def __init__(
         self,
         *,
-        store: CounterStore,
+        store: FigureStore,
         clock: Clock,
         limit: WaitingLimit | None = None,
         configure: Configure | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 
 from crawlfleet.model.evidence import Subject
+from crawlfleet.model.ids import parse_id
 from crawlfleet.model.queue import Lane, LaneId
 from crawlfleet.model.requirement import Requirement, canonical_capabilities, canonical_resources, round_resources
 from crawlfleet.ports.clock import Clock
@@ -53,6 +54,7 @@ class LaneCache:
                 subjects,
                 body.preemptible,
                 tuple(body.categories),
+                body.node_id,
             )
         lane = self._lanes.get(key)
         if lane is None:
@@ -86,6 +88,7 @@ def _make_requirement(body: TaskBody, subjects: tuple[Subject, ...]) -> Requirem
         subjects,
         body.preemptible,
         tuple(sorted(set(body.categories))),
+        None if body.node_id is None else parse_id(body.node_id, "node", field="node_id"),
     )
 
 

@@ -10,7 +10,7 @@ from crawlfleet.control.leader.exhausted_quotas import exhausted_daily_quotas
 from crawlfleet.control.leader.node_states import node_states
 from crawlfleet.control.support.broker_hints import publish_hints
 from crawlfleet.errors import NotFound
-from crawlfleet.model.ids import IdFactory, NodeId, TaskId, node_text
+from crawlfleet.model.ids import ExecutionId, IdFactory, NodeId, TaskId, node_text
 from crawlfleet.model.node import DEFAULT_CLUSTER
 from crawlfleet.model.project import Project, Use
 from crawlfleet.model.refusal import Code, Refusal
@@ -36,10 +36,10 @@ class AssignByHand:
         self._ids = id_factory
         self._configure = configure
 
-    async def assign_task(self, task: TaskId, node: NodeId) -> Refusal | None:
-        """Assign the task to the node; returns None when it was assigned. Raises NotFound for a node or a task that
-        does not exist."""
-        states = {state.node.id: state for state in await node_states(self._store, self._configure)}
+    async def assign_task(self, task: TaskId, node: NodeId) -> ExecutionId | Refusal:
+        """Assign the task to the node; returns the execution. A node that only pulls gets it with its next pull.
+        Raises NotFound for a node or a task that does not exist."""
+        states = {state.node.id: state for state in await node_states(self._store, self._configure, is_by_hand=True)}
         if node not in states:
             raise NotFound(f"no node {node_text(node)}")
         row = (await self._store.live_tasks([task])).get(task)
@@ -47,7 +47,7 @@ class AssignByHand:
             return Refusal(Code.NOT_READY, "is not pending" if row is None else f"is {row.status.word}")
         (lane,) = await self._store.load_lanes([row.lane])
         overcommit = self._configure.cached_config(DEFAULT_CLUSTER).settings.overcommit
-        if refusal := first_refusal(states[node], Ask(lane.requirement, lane.project, overcommit)):
+        if refusal := first_refusal(states[node], Ask(lane.requirement, lane.project, overcommit, lane.priority)):
             return Refusal(Code.DOES_NOT_FIT, refusal_phrase(refusal))
         item = Assignment(task, row.lane, self._ids.new_id(), node, states[node].node.session)
         now = self._clock.now()
@@ -59,7 +59,7 @@ class AssignByHand:
         if not applied.refused:
             await self._broker.ready_index.discard_tasks([(row.lane, task)])
         await publish_hints(self._broker, applied)
-        return applied.refused.get(task)
+        return applied.refused.get(task, item.execution)
 
 
 def _quota_refusal(

@@ -48,7 +48,6 @@ class _TaskDefaults(NamedTuple):
     """Defaults, from the configuration of their cluster, for tasks that do not set these values."""
 
     timeout_s: int
-    max_retries: int
     retry: RetryBody
     strategy: str
 
@@ -99,9 +98,12 @@ class Submit:
         scope: str = "",
         key: str | None = None,
         group: NewGroup | None = None,
+        traceparent: str = "",
     ) -> SubmissionAnswer:
         """Submit tasks, and return one answer per body, in order. With a `key`, a repeated call gets the first answer
         again.
+
+        `traceparent` is the context of the span of this call, which is kept with each task; empty for none.
 
         With a `group` the group is created too, and the tasks are its members; it may begin without any.
 
@@ -117,6 +119,8 @@ class Submit:
             return SubmissionAnswer([item if isinstance(item, Refusal) else spared for item in items])
         if group is not None:
             items = [item._replace(group=group.id) if isinstance(item, NewTask) else item for item in items]
+        if traceparent:
+            items = [with_traceparent(item, traceparent) if isinstance(item, NewTask) else item for item in items]
         claim = _make_claim(bodies, is_atomic, scope, key, now, group) if key is not None else None
         try:
             ticket = await self._waiting.admit_tasks(items)
@@ -259,6 +263,8 @@ class Submit:
                 parents = _parse_parents(body.depends_on)
             if body.group_id is not None:
                 group = ids.parse_id(body.group_id, "group", field="group_id")
+            if body.node_id is not None:
+                ids.parse_id(body.node_id, "node", field="node_id")
         except InvalidInput as exc:
             return Refusal(Code.INVALID_INPUT, exc.detail, exc.field)
         defaults = self._defaults.get(body.cluster) or self._load_defaults(body.cluster)
@@ -277,10 +283,13 @@ class Submit:
             or body.preemptible
             or subjects
             or body.categories
+            or body.node_id
         )
         lane = self._lanes.find_lane(body, subjects, has_requirement=has_requirement)
         timeout_s = defaults.timeout_s if body.timeout_s is _UNSET else body.timeout_s
-        retry = defaults.retry if body.retry is RETRY_UNSET else _merge_retry(body.retry, defaults)
+        retry = defaults.retry if body.retry is RETRY_UNSET else _merge_retry(body.retry, defaults.retry)
+        if isinstance(retry, Refusal):
+            return retry
         return NewTask(
             task,
             lane.project,
@@ -311,9 +320,8 @@ class Submit:
     def _load_defaults(self, cluster: str | None) -> _TaskDefaults:
         """Return the defaults of a cluster; a task that names no cluster has those of the default one."""
         settings = self._configure.cached_config(cluster or DEFAULT_CLUSTER).settings
-        defaults = _TaskDefaults(
-            settings.task_timeout_s, settings.max_retries, RetryBody(settings.max_retries), settings.strategy
-        )
+        retry = _make_retry(settings.max_retries, settings.retry_base_delay_s, settings.retry_max_delay_s)
+        defaults = _TaskDefaults(settings.task_timeout_s, retry, settings.strategy)
         self._defaults[cluster] = defaults
         return defaults
 
@@ -334,9 +342,23 @@ def _parse_parents(texts: Sequence[str]) -> tuple[int, ...]:
     return tuple(ids.parse_id(text, "task", field=f"depends_on[{index}]") for index, text in enumerate(texts))
 
 
-def _merge_retry(wanted: RetryWanted, defaults: _TaskDefaults) -> RetryBody:
+def _merge_retry(wanted: RetryWanted, defaults: RetryBody) -> RetryBody | Refusal:
     max_retries = defaults.max_retries if wanted.max_retries is _UNSET else wanted.max_retries
-    return RetryBody(max_retries, wanted.base_delay_s, wanted.max_delay_s)
+    base_delay_s = defaults.base_delay_s if wanted.base_delay_s is _UNSET else wanted.base_delay_s
+    max_delay_s = defaults.max_delay_s if wanted.max_delay_s is _UNSET else wanted.max_delay_s
+    if base_delay_s > max_delay_s and not (wanted.base_delay_s is _UNSET and wanted.max_delay_s is _UNSET):
+        detail = f"{base_delay_s:g} is longer than retry.max_delay_s, which is {max_delay_s:g}"
+        return Refusal(Code.INVALID_INPUT, detail, "retry.base_delay_s")
+    return _make_retry(max_retries, base_delay_s, max_delay_s)
+
+
+def _make_retry(max_retries: int, base_delay_s: float, max_delay_s: float) -> RetryBody:
+    # The encoder leaves a default out only where it is the same object.
+    return RetryBody(
+        max_retries,
+        _KEPT_RETRY.base_delay_s if base_delay_s == _KEPT_RETRY.base_delay_s else base_delay_s,
+        _KEPT_RETRY.max_delay_s if max_delay_s == _KEPT_RETRY.max_delay_s else max_delay_s,
+    )
 
 
 def _encode_spec(body: TaskBody, has_requirement: bool, retry: RetryBody) -> bytes | None:
@@ -344,6 +366,13 @@ def _encode_spec(body: TaskBody, has_requirement: bool, retry: RetryBody) -> byt
     if not has_requirement and not has_more:
         return None
     return _encode(SpecBody(**{field: getattr(body, field) for field in _SPEC_FIELDS}, retry=retry))
+
+
+def with_traceparent(task: NewTask, traceparent: str) -> NewTask:
+    """Return the task with the context of the span that submitted it in its spec."""
+    field = b'{"traceparent":' + _encode(traceparent)
+    spec = task.spec
+    return task._replace(spec=field + (b"}" if spec in (None, b"{}") else b"," + (spec or b"")[1:]))
 
 
 def _make_claim(

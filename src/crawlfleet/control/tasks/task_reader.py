@@ -13,13 +13,13 @@ from crawlfleet.model.task import TaskRecord
 from crawlfleet.ports.admin_store import ConfigStore, TypeRecord
 from crawlfleet.ports.broker import ExecutionProgress
 from crawlfleet.ports.composite_store import FlowStore
-from crawlfleet.ports.maintenance_store import CounterStore
+from crawlfleet.ports.figure_store import FigureStore
 from crawlfleet.ports.node_store import NodeStore
 from crawlfleet.ports.record_page import RecordPage
 from crawlfleet.ports.task_store import TaskFilter, TaskPage, TaskReadStore
 
 
-class TaskReaderStore(TaskReadStore, FlowStore, CounterStore, ConfigStore, NodeStore, Protocol):
+class TaskReaderStore(TaskReadStore, FlowStore, FigureStore, ConfigStore, NodeStore, Protocol):
     """The part of the store that the reader needs."""
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from random import Random
 
-from crawlfleet.execution.agent.config import AllowHosts, Config, ignore_hosts
+from crawlfleet.execution.agent.config import AllowHosts, Config, SetLogLevel, ignore_hosts, ignore_level
 from crawlfleet.execution.agent.drain import NodeDrain
 from crawlfleet.execution.agent.events import AgentEvent, OnEvent, ignore_event
 from crawlfleet.execution.agent.sync.masters import Masters
@@ -68,7 +68,7 @@ class Agent:
     def __init__(
         self,
         settings: AgentSettings,
-        masters: Sequence[MasterTransport],
+        masters: Sequence[MasterTransport] | Masters,
         executor: Executor,
         *,
         clock: Clock,
@@ -76,6 +76,7 @@ class Agent:
         measure: Callable[[], MeasurementBody],
         on_event: OnEvent = ignore_event,
         allow_hosts: AllowHosts = ignore_hosts,
+        set_log_level: SetLogLevel = ignore_level,
         progress: Callable[[], list[ProgressBody]] = list,
         grants: HostGrants | None = None,
         slices: QuotaSlices | None = None,
@@ -88,7 +89,7 @@ class Agent:
         self._leave_at: float | None = None
         self._left = asyncio.Event()
         self._clock = clock
-        master_list = Masters(masters, rng)
+        master_list = masters if isinstance(masters, Masters) else Masters.of_transports(masters, rng)
         sync_trigger, lease = SyncTrigger(clock), NodeLease(clock, settings.lease_margin_s)
         self._outcomes = Outcomes(self._outbox, clock, sync_trigger, on_event)
         self._runner = Runner(
@@ -102,7 +103,7 @@ class Agent:
         )
         self._guard = LeaseGuard(lease, clock, self._runner.stop_for_lease)
         self._drain = NodeDrain(self._runner, sync_trigger=sync_trigger, clock=clock, on_event=on_event)
-        config, rejections = Config(allow_hosts), Rejections(clock)
+        config, rejections = Config(allow_hosts, set_log_level), Rejections(clock)
         self._grants = grants or HostGrants(clock)
         self._grants.attach_sync(lease, sync_trigger.schedule_sync)
         slices = slices or QuotaSlices()

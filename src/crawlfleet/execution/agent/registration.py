@@ -71,12 +71,15 @@ class Joiner:
         session: aiohttp.ClientSession,
         rng: Random,
         enrol_token: str | None = None,
+        reported_masters: Sequence[str] = (),
     ) -> None:
         self._file = IdentityFile(directory)
         self._masters = masters
         self._session = session
         self._rng = rng
         self._token = enrol_token
+        # An enrol token goes to configured masters only; the node's own secret goes to those that they reported too.
+        self._all_masters = list(dict.fromkeys([*masters, *reported_masters]))
 
     async def join(self, registration: RegisterRequest) -> Identity:
         """The node's identity, from disk or from a master; waits for a master as long as it takes."""
@@ -103,7 +106,7 @@ class Joiner:
     ) -> Identity:
         """Announce a changed description of a registered node. When refused, the node goes on with the old one."""
         try:
-            registered = await self._call_register(identity, registration, identity.secret)
+            registered = await self._call_register(identity, registration, identity.secret, self._all_masters)
         except CrawlfleetError as exc:
             log.warning("not_announced", why=str(exc))
             return self._save_identity(identity)
@@ -124,7 +127,7 @@ class Joiner:
             raise ConfigError(f"enrol_token: a node that joins for the first time needs one; {TOKEN_HINT}")
         self._file.save(msgspec.structs.replace(identity, is_registering=True))
         try:
-            registered = await self._call_register(identity, registration, self._token)
+            registered = await self._call_register(identity, registration, self._token, self._masters)
         except CrawlfleetError as exc:
             raise _config_error(exc) from exc
         return self._save_identity(
@@ -138,12 +141,14 @@ class Joiner:
             )
         )
 
-    async def _call_register(self, identity: Identity, registration: RegisterRequest, bearer: str) -> RegisterAnswer:
+    async def _call_register(
+        self, identity: Identity, registration: RegisterRequest, bearer: str, masters: Sequence[str]
+    ) -> RegisterAnswer:
         """Call a master's register route, retried while none is available. Raises the master's objection."""
         body = msgspec.json.encode(msgspec.structs.replace(registration, join_key=identity.join_key))
         failures = 0
         while True:
-            url = self._masters[failures % len(self._masters)]
+            url = masters[failures % len(masters)]
             try:
                 answer = await call_master(
                     self._session, "POST", f"{url}/api/v1/nodes:register", bearer=bearer, body=body, within_s=CALL_S

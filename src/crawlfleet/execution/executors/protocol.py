@@ -3,7 +3,8 @@
     agent -> process   ProcessConfig (first), StartExecution, CancelExecution, Credit, Ping, ProcessGrants,
                        ExtendGrants, QuotaSlice, MasterAnswer, EarlierNotes
     process -> agent   Ready, Items, LogLines, WarcRecords, ProgressFigures, Done, Pong, HostUsageReport,
-                       GrantsInEffect, HostNoteReport, SliceRequest, MasterRequest, FetchEarlierNotes, ProxyStates
+                       GrantsInEffect, HostNoteReport, SliceRequest, MasterRequest, FetchEarlierNotes, ProxyStates,
+                       FetchSpans
 
 A frame is four bytes of length and one MessagePack array of messages. What is sent within one turn of the event loop
 goes out as one frame, so that a thousand small executions cost few system calls. The volume in each direction is
@@ -20,6 +21,7 @@ import msgspec
 
 from crawlfleet.execution.budget.host_gate import HostUsage, ProcessShare
 from crawlfleet.execution.budget.quota_meter import QuotaRefusal
+from crawlfleet.execution.process_state.fetch_trace import FetchRecord
 from crawlfleet.model.proxy_health import ProxyHealth
 
 FRAME_BYTES = 64 << 20
@@ -52,6 +54,8 @@ class StartExecution(msgspec.Struct, array_like=True, tag=1, frozen=True):
     attempt: int
     is_metered: bool = False
     """Whether it needs slices of its project's daily quota to fetch anything."""
+    traceparent: str = ""
+    """Context of its span; empty if it is not traced."""
 
 
 class CancelExecution(msgspec.Struct, array_like=True, tag=2, frozen=True):
@@ -235,8 +239,23 @@ class ProxyStates(msgspec.Struct, array_like=True, tag=23, frozen=True):
     proxies: list[ProxyHealth]
 
 
+class FetchSpans(msgspec.Struct, array_like=True, tag=24, frozen=True):
+    """The first requests of a traced execution, sent before its Done."""
+
+    execution: int
+    records: list[FetchRecord]
+
+
 ExecutionMessage = (
-    Items | LogLines | WarcRecords | ProgressFigures | SliceRequest | MasterRequest | FetchEarlierNotes | Done
+    FetchSpans
+    | Items
+    | LogLines
+    | WarcRecords
+    | ProgressFigures
+    | SliceRequest
+    | MasterRequest
+    | FetchEarlierNotes
+    | Done
 )
 """A message of one execution."""
 HostMessage = HostUsageReport | GrantsInEffect | HostNoteReport

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, assert_never
 
 from crawlfleet.model.ids import NodeId, TaskId, execution_text, node_text, task_text
 from crawlfleet.model.instants import Instant
+from crawlfleet.model.limits import PRIORITY_MIN
 from crawlfleet.model.queue import Lane
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import Recall, TaskStatus
@@ -33,6 +34,7 @@ from crawlfleet.scheduling.quotas.project_quota import QuotaViolation
 _NAMED_PARENTS = 3
 
 _PHRASES = {
+    "wrong_node": "not the node it is for",
     "wrong_task_type": "wrong task type",
     "wrong_cluster": "in another cluster",
     "cluster_reserved": "reserved for another project",
@@ -51,7 +53,8 @@ _PHRASES = {
     "node_unresponsive": "unresponsive",
     "no_session": "without a session",
     "unhealthy": "unhealthy",
-    "pull_only": "only pulling",
+    "no_pull": "not pulling now",
+    "not_pulled": "pulling other tasks",
     "no_slot": "full",
     "on_trial": "on trial after failing where others did not",
     "no_room": "no {} left",
@@ -113,9 +116,13 @@ class PreemptionHistory(NamedTuple):
 
 
 def explain_placement(
-    requirement: Requirement, project: str, nodes: Sequence[NodeState], overcommit: float = 1.0
+    requirement: Requirement,
+    project: str,
+    nodes: Sequence[NodeState],
+    overcommit: float = 1.0,
+    priority: int = PRIORITY_MIN,
 ) -> PlacementExplanation:
-    ask = Ask(requirement, project, overcommit)
+    ask = Ask(requirement, project, overcommit, priority)
     refusal_counts = Counter(first_refusal(state, ask) for state in nodes)
     able = refusal_counts.pop(None, 0)
     refusals = {
@@ -192,7 +199,7 @@ def explain_task(
         case TaskStatus.PENDING if quota is not None:
             return _why(task, "quota", quota.sentence, **quota.as_data())
         case TaskStatus.PENDING:
-            explanation = explain_placement(lane.requirement, task.project, nodes, overcommit)
+            explanation = explain_placement(lane.requirement, task.project, nodes, overcommit, lane.priority)
             if stopping and not explanation.able:
                 return _why_making_room(task, explanation, stopping, nodes)
             sentence, data = explanation.sentence, {"placement": explanation.as_data()} | _preemption_data(preempted)

@@ -16,11 +16,11 @@ from crawlfleet.model.ids import TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.project import WEIGHT_DEFAULT, Project, Use
 from crawlfleet.model.queue import LaneId
-from crawlfleet.model.requirement import Requirement, RequirementId
+from crawlfleet.model.requirement import Requirement
 from crawlfleet.scheduling.placement.fair_shares import FairSharesByRank
 from crawlfleet.scheduling.placement.filters import NodeState
 from crawlfleet.scheduling.placement.lane_order import LaneOrder, LaneRow, ReadyLane
-from crawlfleet.scheduling.placement.placer import Placer
+from crawlfleet.scheduling.placement.placer import ClassKey, Placer
 from crawlfleet.scheduling.quotas.project_quota import UNLIMITED, Allowance
 
 
@@ -105,7 +105,7 @@ class DispatchRound:
         self._batch = limits.batch
         self._with_strategy = with_strategy
         self._nodes: dict[LaneId, list[NodeState]] = {}
-        self._full_classes: set[RequirementId | tuple[RequirementId, str]] = set()
+        self._full_classes: set[ClassKey] = set()
         """Classes of tasks that find no more node in this round."""
         self._allowances: dict[str, Allowance] = {}
         self._placed = 0
@@ -113,9 +113,14 @@ class DispatchRound:
     def plan_round(self, order: LaneOrder, now: Instant) -> RoundPlan:
         for rank, projects in order.lanes_by_rank(now):
             self._serve_rank(rank, projects)
-            if self._placed == self._batch or len(self._full_classes) == len(order.classes):
+            if self._placed == self._batch or self._are_all_full(order):
                 break
         return RoundPlan(self._nodes, self._placed, self._placed == self._batch)
+
+    def _are_all_full(self, order: LaneOrder) -> bool:
+        """Whether no class finds a node any more. Classes that nodes tell apart by project or priority have more keys
+        than the order counts: then the round goes on to its end."""
+        return self._placer.has_plain_classes and len(self._full_classes) == len(order.classes)
 
     def _serve_rank(self, rank: int, projects: Mapping[str, LaneRow]) -> None:
         shares, projects_by_name = self._shares[rank], self._inputs.projects
@@ -147,16 +152,16 @@ class DispatchRound:
         if ready is None:
             return None
         lane = ready.lane
-        class_key = (
-            lane.requirement_id if project not in self._placer.reserved_projects else (lane.requirement_id, project)
-        )
+        class_key = self._placer.class_key(lane)
         if class_key in self._full_classes or lane.queue in inputs.paused_queues:
             return 0
         left = turns.sizes_left.get(lane.id, ready.size)
         wanted = min(self._quantum, left, self._batch - self._placed)
         allowed = UNLIMITED if allowance is None else allowance.count_allowed(lane.requirement)
         nodes = (
-            self._placer.place_tasks(self._with_strategy(lane.requirement), project, min(wanted, allowed))
+            self._placer.place_tasks(
+                self._with_strategy(lane.requirement), project, min(wanted, allowed), lane.priority
+            )
             if allowed
             else []
         )

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from crawlfleet.model.node import Measurement, Node
+from crawlfleet.model.limits import PRIORITY_MIN
+from crawlfleet.model.node import ANY_TASK, ANY_TYPE, Measurement, Node, PullFilter
 from crawlfleet.model.requirement import Capability, Requirement
 from crawlfleet.model.status import ClusterStatus, Health, NodeStatus
 
@@ -44,11 +45,15 @@ class NodeState:
     """Surcharge of the strategies by load, beside what the node holds."""
     is_on_trial: bool = False
     """Whether it is unhealthy by its faults, and has its `slots` to show that it works again."""
+    pull_filter: PullFilter = ANY_TASK
+    """Conditions of the node's newest pull, for a node that only pulls."""
+    is_pulling: bool = False
+    """Whether the node has an open pull; without one, a node that only pulls gets nothing."""
     seat: int = field(init=False, default=-1)
     """Number of the node in the placer; -1 while nothing may be placed there."""
 
     def __post_init__(self) -> None:
-        self.slots = self.node.slots
+        self.slots = 0 if self.node.description.is_pull_only and not self.is_pulling else self.node.slots
         self.declared = dict(self.node.description.resources)
         if self.measurement is None:
             self.measurement = self.node.measurement
@@ -61,13 +66,24 @@ class Ask(NamedTuple):
     project: str
     overcommit: float = 1.0
     """Factor by which a node's declared resources may be promised. Slots are never promised twice."""
+    priority: int = PRIORITY_MIN
+    """Priority of the tasks; the lowest where it is not known."""
 
 
 Filter = Callable[[NodeState, Ask], str | None]
 
 
+def is_other_node(state: NodeState, ask: Ask) -> str | None:
+    """Whether the task is for another node. It looks at the single node, not at its node class."""
+    wanted = ask.requirement.node
+    return None if wanted is None or wanted == state.node.id else "wrong_node"
+
+
 def lacks_task_type(state: NodeState, ask: Ask) -> str | None:
-    return None if ask.requirement.task_type in state.node.description.task_types else "wrong_task_type"
+    description = state.node.description
+    if ask.requirement.task_type in description.task_types:
+        return None
+    return None if description.is_pull_only and ANY_TYPE in description.task_types else "wrong_task_type"
 
 
 def is_other_cluster(state: NodeState, ask: Ask) -> str | None:
@@ -130,6 +146,19 @@ def is_other_region(state: NodeState, ask: Ask) -> str | None:
     return None if requirement.target_region == state.node.description.region else "wrong_region"
 
 
+def is_not_pulled(state: NodeState, ask: Ask) -> str | None:
+    """Whether the node's pull is for other tasks."""
+    wanted, requirement = state.pull_filter, ask.requirement
+    if wanted == ANY_TASK:
+        return None
+    is_wanted = (
+        ask.priority <= wanted.max_priority
+        and (not wanted.task_types or requirement.task_type in wanted.task_types)
+        and (not wanted.categories or any(category in wanted.categories for category in requirement.categories))
+    )
+    return None if is_wanted else "not_pulled"
+
+
 def is_cluster_inactive(state: NodeState, _ask: Ask) -> str | None:
     return None if state.cluster_status is ClusterStatus.ACTIVE else f"cluster_{state.cluster_status.word}"
 
@@ -148,8 +177,8 @@ def is_unhealthy(state: NodeState, _ask: Ask) -> str | None:
     return "unhealthy" if state.node.health is Health.UNHEALTHY and not state.is_on_trial else None
 
 
-def is_pull_only(state: NodeState, _ask: Ask) -> str | None:
-    return "pull_only" if state.node.description.is_pull_only else None
+def has_no_pull(state: NodeState, _ask: Ask) -> str | None:
+    return "no_pull" if state.node.description.is_pull_only and not state.is_pulling else None
 
 
 def has_no_slot(state: NodeState, _ask: Ask) -> str | None:
@@ -181,10 +210,12 @@ CLASS_FILTERS: tuple[Filter, ...] = (
     is_other_region,
 )
 """Filters that look only at what the nodes of a node class have in common (see `class_key` in node_classes.py)."""
-NODE_FILTERS: tuple[Filter, ...] = (is_cluster_inactive, is_not_online, has_no_session, is_unhealthy, is_pull_only)
-FULL_FILTERS: tuple[Filter, ...] = (has_no_slot, has_no_room, is_memory_exhausted)
+REQUIREMENT_FILTERS: tuple[Filter, ...] = (is_other_node, *CLASS_FILTERS)
+"""All filters that look at what a task requires."""
+NODE_FILTERS: tuple[Filter, ...] = (is_cluster_inactive, is_not_online, has_no_session, is_unhealthy)
+FULL_FILTERS: tuple[Filter, ...] = (has_no_pull, is_not_pulled, has_no_slot, has_no_room, is_memory_exhausted)
 
-_FULL_WORDS = ("no_slot", "on_trial", "no_room", "memory_exhausted")
+_FULL_WORDS = ("no_pull", "not_pulled", "no_slot", "on_trial", "no_room", "memory_exhausted")
 
 
 def is_full_word(refusal: str) -> bool:
@@ -193,7 +224,7 @@ def is_full_word(refusal: str) -> bool:
 
 
 def first_refusal(state: NodeState, ask: Ask) -> str | None:
-    for filters in (CLASS_FILTERS, NODE_FILTERS, FULL_FILTERS):
+    for filters in (REQUIREMENT_FILTERS, NODE_FILTERS, FULL_FILTERS):
         for refuses in filters:
             if refusal := refuses(state, ask):
                 return refusal

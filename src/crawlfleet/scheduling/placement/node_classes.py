@@ -44,6 +44,8 @@ _PER_NODE_FIELDS = (
     "lease_ms",
     "machine",
     "egress",
+    "interval_s",
+    "dns_name",
 )
 _ANYTHING = Requirement("")
 _class_fields = attrgetter(*(field.name for field in fields(NodeDescription) if field.name not in _PER_NODE_FIELDS))
@@ -51,7 +53,7 @@ _class_fields = attrgetter(*(field.name for field in fields(NodeDescription) if 
 
 def class_key(state: NodeState) -> tuple[object, ...]:
     """The values that class filters may look at: nodes that have them in common pass the filters together."""
-    return (*_class_fields(state.node.description), state.cluster_project, *state.declared.items())
+    return (*_class_fields(state.node.description), state.cluster_project, state.pull_filter, *state.declared.items())
 
 
 class NodeClass:
@@ -101,6 +103,12 @@ class NodeClassIndex:
             ask,
             [node_class for node_class in self._classes.values() if filter_nodes(node_class.nodes[:1], ask, filters)],
         )
+
+    def single_node(self, state: NodeState | None, ask: Ask, filters: tuple[Filter, ...]) -> FeasibleClasses:
+        """The node class of one node, for tasks that only that node may run; none when it does not pass."""
+        if state is None or state.seat < 0 or not filter_nodes([state], ask, filters):
+            return FeasibleClasses(ask, [])
+        return FeasibleClasses(ask, [self._class_by_seat[state.seat]])
 
     def add_strategy(self, name: str, factory: StrategyFactory) -> None:
         """Price every node for a strategy that was not in use so far."""

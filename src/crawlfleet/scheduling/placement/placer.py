@@ -13,8 +13,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heapreplace
 
 from crawlfleet.model.ids import NodeId
-from crawlfleet.model.requirement import Requirement
-from crawlfleet.scheduling.placement.filters import CLASS_FILTERS, Ask, NodeState, count_fitting, has_no_room
+from crawlfleet.model.limits import PRIORITY_MAX, PRIORITY_MIN
+from crawlfleet.model.node import ANY_TASK
+from crawlfleet.model.queue import Lane
+from crawlfleet.model.requirement import Requirement, RequirementId
+from crawlfleet.scheduling.placement.filters import (
+    CLASS_FILTERS,
+    Ask,
+    NodeState,
+    count_fitting,
+    has_no_room,
+    is_not_pulled,
+    is_suitable,
+)
 from crawlfleet.scheduling.placement.node_classes import CLASS_INDEPENDENT, FeasibleClasses, NodeClassIndex
 from crawlfleet.scheduling.placement.shared_machines import nodes_by_machine
 from crawlfleet.scheduling.placement.strategies import (
@@ -29,6 +40,12 @@ from crawlfleet.scheduling.placement.strategies import (
 
 Cursors = dict[Requirement, NodeId]
 """The node that got the last task of each class. The caller keeps it from pass to pass."""
+
+ClassKey = RequirementId | tuple[RequirementId, str] | tuple[RequirementId, str, int]
+"""Key of tasks that fit the same nodes: their requirement, with the project and the priority where nodes look at them.
+"""
+
+_PLACER_FILTERS = (*CLASS_FILTERS, is_not_pulled)
 
 _ClassEntry = tuple[float, float, NodeId, int, int, NodeState]
 """Price, random number (so that ties spread), id, `held` when it was priced, tasks placed by this class, node."""
@@ -82,19 +99,35 @@ class Placer:
         """Requested names that are no strategy; the default served instead."""
         self.reserved_projects = {state.cluster_project for state in nodes if state.cluster_project is not None}
         """Projects that have a cluster of their own: for all others the nodes are the same."""
+        self.has_priority_limits = any(state.pull_filter.max_priority < PRIORITY_MAX for state in nodes)
+        """Whether some node pulls tasks up to a priority only: for tasks of one class the nodes then differ by it."""
         self._nodes = {state.node.id: state for state in nodes}
         self._machines = nodes_by_machine(nodes)
         self._rng = rng
         self._default = default_strategy
         self._strategies = strategies
         self._class_index = NodeClassIndex(nodes, rng, overcommit)
-        self._plans: dict[tuple[Requirement, str], _ClassPlan] = {}
+        self._plans: dict[tuple[Requirement, str, int], _ClassPlan] = {}
         self._plans_with_heap: list[_ClassPlan] = []
 
-    def place_tasks(self, requirement: Requirement, project: str, count: int) -> list[NodeState]:
+    def class_key(self, lane: Lane) -> ClassKey:
+        """The key of what the nodes look at in tasks of the lane: lanes of one key fit the same nodes."""
+        project = lane.project if lane.project in self.reserved_projects else ""
+        if self.has_priority_limits:
+            return lane.requirement_id, project, lane.priority
+        return (lane.requirement_id, project) if project else lane.requirement_id
+
+    @property
+    def has_plain_classes(self) -> bool:
+        """Whether the key of each class is that of its requirement alone."""
+        return not self.reserved_projects and not self.has_priority_limits
+
+    def place_tasks(
+        self, requirement: Requirement, project: str, count: int, priority: int = PRIORITY_MIN
+    ) -> list[NodeState]:
         """The nodes for the next `count` tasks, in order; fewer when no more fit."""
-        plan = self._plan(requirement, project)
-        if plan.strategy in self._class_index.strategies:
+        plan = self._plan(requirement, project, priority)
+        if requirement.node is None and plan.strategy in self._class_index.strategies:
             return self._class_index.place_tasks(plan.feasible, plan.strategy, count)
         chosen = self._place_by_class(plan, count)
         if chosen:
@@ -149,9 +182,23 @@ class Placer:
             self._class_index.mark_freed(shared_state)
         self.begin_pass()
 
-    def place_elsewhere(self, node_id: NodeId, requirement: Requirement, project: str) -> NodeState | None:
+    def set_pull(self, node: NodeId, slots: int, *, is_pulling: bool) -> None:
+        """Set the slots of a node that only pulls, as its pull was opened, filled or closed."""
+        state = self._nodes.get(node)
+        if state is None or (state.slots, state.is_pulling) == (slots, is_pulling):
+            return
+        state.slots, state.is_pulling = slots, is_pulling
+        self._class_index.mark_freed(state)
+        self.begin_pass()
+
+    def find_state(self, node: NodeId) -> NodeState | None:
+        return self._nodes.get(node)
+
+    def place_elsewhere(
+        self, node_id: NodeId, requirement: Requirement, project: str, priority: int = PRIORITY_MIN
+    ) -> NodeState | None:
         """Place one more task on another node; None when no other has room. Looks at every node: for single tasks."""
-        plan = self._plan(requirement, project)
+        plan = self._plan(requirement, project, priority)
         ask = plan.feasible.ask
         usable = [
             state for state in self._usable_nodes(plan) if state.node.id != node_id and count_fitting(state, ask) > 0
@@ -172,9 +219,16 @@ class Placer:
         plan = self._plan(requirement, project)
         return sum(count_fitting(state, plan.feasible.ask) for state in self._usable_nodes(plan))
 
-    def has_no_feasible_node(self, requirement: Requirement, project: str) -> bool:
+    def has_no_feasible_node(self, requirement: Requirement, project: str, priority: int = PRIORITY_MIN) -> bool:
         """Whether no node would be suitable, not even an empty one."""
-        return not self._plan(requirement, project).feasible.node_classes
+        feasible = self._plan(requirement, project, priority).feasible
+        if feasible.node_classes:
+            return False
+        if requirement.node is not None:
+            state = self._nodes.get(requirement.node)
+            return state is None or not is_suitable(state, feasible.ask)
+        # What the pulls of the moment leave out counts as full: the next pull may take it.
+        return not any(state.pull_filter != ANY_TASK and is_suitable(state, feasible.ask) for state in self.states)
 
     def _place_by_class(self, plan: _ClassPlan, count: int) -> list[NodeState]:
         class_heap = plan.heap or self._price_for_class(plan)
@@ -209,25 +263,30 @@ class Placer:
         self._plans_with_heap.append(plan)
         return plan.heap
 
-    def _plan(self, requirement: Requirement, project: str) -> _ClassPlan:
-        key = (requirement, project if project in self.reserved_projects else "")
+    def _plan(self, requirement: Requirement, project: str, priority: int = PRIORITY_MIN) -> _ClassPlan:
+        project_key = project if project in self.reserved_projects else ""
+        key = (requirement, project_key, priority if self.has_priority_limits else PRIORITY_MIN)
         plan = self._plans.get(key)
         if plan is None:
-            ask = Ask(requirement, project, self.overcommit)
+            ask = Ask(requirement, project, self.overcommit, priority)
             name = self._strategy_for(requirement.strategy)
-            plan = self._plans[key] = _ClassPlan(self._class_index.feasible_classes(ask, CLASS_FILTERS), name)
+            if requirement.node is None:
+                feasible = self._class_index.feasible_classes(ask, _PLACER_FILTERS)
+            else:
+                feasible = self._class_index.single_node(self._nodes.get(requirement.node), ask, _PLACER_FILTERS)
+            plan = self._plans[key] = _ClassPlan(feasible, name)
             factory = self._strategies[name]
             if name in CLASS_INDEPENDENT and factory is BUILT_IN[name] and name not in self._class_index.strategies:
                 self._class_index.add_strategy(name, factory)
         return plan
 
     def _usable_nodes(self, plan: _ClassPlan) -> list[NodeState]:
-        exhausted = self._class_index.exhausted
+        exhausted, only = self._class_index.exhausted, plan.feasible.ask.requirement.node
         return [
             state
             for node_class in plan.feasible.node_classes
             for state in node_class.nodes
-            if state.node.id not in exhausted
+            if state.node.id not in exhausted and only in (None, state.node.id)
         ]
 
     def _strategy_for(self, wanted: str | None) -> str:

@@ -18,8 +18,8 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.queue import LaneId
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.scheduling.placement.filters import (
-    CLASS_FILTERS,
     NODE_FILTERS,
+    REQUIREMENT_FILTERS,
     Ask,
     NodeState,
     count_fitting,
@@ -137,7 +137,7 @@ class _PreemptionPlan:
         allowance = self._allowances.get(waiting.project)
         size = waiting.size if allowance is None else min(waiting.size, allowance.count_allowed(waiting.requirement))
         ask = Ask(waiting.requirement, waiting.project, self._overcommit)
-        nodes = [state for state in self._open_nodes if not any(refuses(state, ask) for refuses in CLASS_FILTERS)]
+        nodes = [state for state in self._open_nodes if not any(refuses(state, ask) for refuses in REQUIREMENT_FILTERS)]
         served = _fill_free_capacity(nodes, ask, size)
         if waiting.waited_s >= self.rules.min_wait_s:
             with_victims = [state for state in nodes if self.victims.get(state.node.id)]
@@ -189,7 +189,7 @@ class _PreemptionPlan:
         return is_enough
 
     def _would_take(self, state: NodeState, other: Ask) -> bool:
-        return count_fitting(state, other) > 0 and not any(refuses(state, other) for refuses in CLASS_FILTERS)
+        return count_fitting(state, other) > 0 and not any(refuses(state, other) for refuses in REQUIREMENT_FILTERS)
 
     def _preempt(
         self, waiting: WaitingLane, position: int, state: NodeState, victims: tuple[PreemptibleTask, ...]

@@ -38,7 +38,7 @@ def explain_stuck_lane(
         violation = Allowance(project, use(lane.project), exhausted).violation(lane.requirement)
         if violation is not None:
             return StuckReason("quota", violation.sentence)
-    explanation = explain_placement(lane.requirement, lane.project, placer.states, placer.overcommit)
+    explanation = explain_placement(lane.requirement, lane.project, placer.states, placer.overcommit, lane.priority)
     return None if explanation.able else StuckReason("no_node", explanation.sentence)
 
 

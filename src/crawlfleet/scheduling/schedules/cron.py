@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import cache, lru_cache
 from heapq import heappop, heappush
+from itertools import islice
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
@@ -23,6 +24,8 @@ from crawlfleet.model.instants import Instant
 from crawlfleet.model.schedule import DEFAULT_ZONE
 
 _FIELDS = 5
+MAX_TIMES = 20_000
+"""Limit on the times that are looked at for one within a gap: more than a week of minutes."""
 _LONGEST_SHIFT = timedelta(hours=3)
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 _NO_SHIFT = timedelta()
@@ -69,6 +72,24 @@ def cron_instants(expression: str, time_zone: str, after: Instant) -> Iterator[I
         if instant > last:
             last = instant
             yield instant
+
+
+def find_skipped_time(expression: str, time_zone: str, after: Instant, until: Instant) -> datetime | None:
+    """Return the first local time that the expression names within a gap of the zone, by `MAX_TIMES` of its times; None
+    for none."""
+    zone = find_time_zone(time_zone)
+    if zone is UTC:
+        return None
+    begin, end = (datetime.fromtimestamp(instant // 1000, zone) for instant in (after, until))
+    if _offset(begin) >= _offset(end):
+        return None
+    for local in islice(CronSim(expression, begin.replace(tzinfo=None)), MAX_TIMES):
+        if local > end.replace(tzinfo=None):
+            return None
+        first, second = _possible_instants(local, zone)
+        if first > second:
+            return local
+    return None
 
 
 def _single_instants(local_times: Iterator[datetime], zone: tzinfo) -> Iterator[Instant]:

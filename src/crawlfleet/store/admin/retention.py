@@ -16,9 +16,18 @@ from typing import NamedTuple
 from crawlfleet.model.evidence import KEEP_MS
 from crawlfleet.model.group import GroupKind
 from crawlfleet.model.ids import EPOCH_MS, GroupId, TaskId
+from crawlfleet.model.installation.retention import KEEP_AUDIT_MS
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.queue import LaneId
-from crawlfleet.ports.maintenance_store import KEEP_AUDIT_MS, PruneCursor, Pruned
+from crawlfleet.model.status import TaskStatus
+from crawlfleet.ports.maintenance_store import (
+    CompletedResult,
+    DueCounts,
+    FinishedFilter,
+    FinishedPage,
+    PruneCursor,
+    Pruned,
+)
 from crawlfleet.store import row_codec, task_rows
 from crawlfleet.store.admin.audit import OLD_AUDIT
 from crawlfleet.store.admin.evidence import OLD_EVIDENCE
@@ -93,6 +102,28 @@ CLOCK_MARK = f"SELECT value FROM installation WHERE key = '{_CLOCK_MARK}'"
 MOVE_CLOCK_MARK = f"UPDATE installation SET value = $1 WHERE key = '{_CLOCK_MARK}'"
 
 
+_UP_TO = "SELECT COUNT(*) FROM (SELECT 1 FROM {rows} LIMIT $2) AS w"
+COUNT_DUE = (
+    _UP_TO.format(rows="done WHERE ended_at < $1 AND id < $3"),
+    _UP_TO.format(rows="event_log WHERE at < $1"),
+    _UP_TO.format(rows="heartbeat WHERE at < $1"),
+    _UP_TO.format(rows="idempotency WHERE expires_at <= $1"),
+    _UP_TO.format(rows="audit WHERE at < $1"),
+)
+FINISHED = (
+    "SELECT w.id, w.ended_at, w.group_id, w.status, n.project, n.task_type FROM "
+    "(SELECT id, ended_at, group_id, status, lane FROM done WHERE id > $1 ORDER BY id LIMIT $2) AS w "
+    "JOIN lane n ON n.id = w.lane ORDER BY w.id"
+)
+FINISHED_BY_ID = f"SELECT {', '.join(_EndedTask._fields)} FROM done WHERE id AMONG($1) ORDER BY id"
+
+
+FINISHED_RESULTS = (
+    f"SELECT id, execution, CASE WHEN status = {TaskStatus.COMPLETED:d} THEN metrics END "
+    "FROM done WHERE id > $1 ORDER BY id LIMIT $2"
+)
+
+
 class RetentionTables:
     _engine: QueryEngine
     _lanes: LaneBook
@@ -122,6 +153,51 @@ class RetentionTables:
         await sweep.delete_rows(OLD_JARS, now - keep_tasks_ms)
         await sweep.prune_other_rows(keep_gone_ms)
         return Pruned(tasks, sweep.rows, PruneCursor(last_task, last_group), sweep.is_more)
+
+    async def count_due(
+        self, now: Instant, keep_tasks_ms: int, keep_events_ms: int, keep_audit_ms: int, limit: int
+    ) -> DueCounts:
+        before, old_events = now - keep_tasks_ms, now - keep_events_ms
+        instants = (before, old_events, old_events, now, now - keep_audit_ms)
+
+        async def count_rows(tx: Tx) -> DueCounts:
+            counts = []
+            for sql, instant in zip(COUNT_DUE, instants, strict=True):
+                args = (_oldest_id(before),) if "$3" in sql else ()
+                counts.append(int((await tx.fetch(sql, instant, limit, *args))[0][0]))
+            return DueCounts(*counts)
+
+        return await self._engine.browse_rows(count_rows)
+
+    async def select_finished(self, wanted: FinishedFilter, after: TaskId, limit: int) -> FinishedPage:
+        async def select_tasks(tx: Tx) -> FinishedPage:
+            rows = await tx.fetch(FINISHED, after, limit)
+            selected = [
+                _EndedTask(task, ended_at, group_id)
+                for task, ended_at, group_id, status, project, task_type in rows
+                if ended_at < wanted.before
+                and status in wanted.statuses
+                and wanted.project in (None, project)
+                and wanted.task_type in (None, task_type)
+            ]
+            free = await _not_needed(tx, selected, wanted.before, LOOK_AT_GROUPS)
+            last = rows[-1][0] if len(rows) == limit else 0
+            return FinishedPage([task.id for task in free], len(selected) - len(free), len(rows), last)
+
+        return await self._engine.browse_rows(select_tasks)
+
+    async def remove_finished(self, term: int, now: Instant, before: Instant, tasks: Sequence[TaskId]) -> list[TaskId]:
+        sweep = _Sweep(self._engine, self._lanes, term, now, before, len(tasks))
+        return await sweep.remove_tasks(tasks)
+
+    async def tasks_without_row(self, tasks: Sequence[TaskId]) -> set[TaskId]:
+        sql = "SELECT id FROM task WHERE id AMONG($1)"
+        rows = await self._engine.browse_rows(lambda tx: tx.fetch(sql, list(tasks)))
+        return set(tasks) - {row[0] for row in rows}
+
+    async def finished_results(self, after: TaskId, limit: int) -> list[CompletedResult]:
+        rows = await self._engine.browse_rows(lambda tx: tx.fetch(FINISHED_RESULTS, after, limit))
+        return [CompletedResult._make(row) for row in rows]
 
     async def unremoved_chunks(self, limit: int) -> list[TaskId]:
         return [row[0] for row in await self._engine.read(lambda tx: tx.fetch(UNREMOVED, limit))]
@@ -157,7 +233,7 @@ class _Sweep:
         self._term = term
         self._now = now
         self._before = before
-        self._oldest_id = max(0, before - EPOCH_MS) << _TIME_SHIFT
+        self._oldest_id = _oldest_id(before)
         self._limit = limit
         self.rows = 0
         self.is_more = False
@@ -181,6 +257,20 @@ class _Sweep:
         self.is_more |= last != 0
         return gone, last
 
+    async def remove_tasks(self, tasks: Sequence[TaskId]) -> list[TaskId]:
+        """Delete those of the tasks that are old enough and not needed, in as many transactions as they take."""
+        gone: list[TaskId] = []
+        left = list(tasks)
+        while left:
+            due = [_EndedTask._make(row) for row in await self._read_rows(FINISHED_BY_ID, left)]
+            removed, is_cut = await self._engine.write(lambda tx, due=due: self._forget_tasks(tx, due), self._term)  # type: ignore[misc]
+            gone += removed
+            left = [task for task in left if task > removed[-1]] if is_cut else []
+        return gone
+
+    async def _read_rows(self, sql: str, ids: Sequence[TaskId]) -> Sequence[Row]:
+        return await self._engine.read(lambda tx: tx.fetch(sql, list(ids)))
+
     async def _forget_tasks(self, tx: Tx, due: Sequence[_EndedTask]) -> tuple[list[TaskId], bool]:
         # Groups are locked before their members, as everywhere: a flow that is resumed concurrently is not due any
         # more.
@@ -193,7 +283,7 @@ class _Sweep:
         await self._lanes.load_lanes(tx, {task.lane for task in bounded})
         tx_log = TransactionLog()
         for (lane, status), count in Counter((task.lane, task.status) for task in bounded).items():
-            tx_log.count_transition(self._lanes[lane].project, task_rows.STATUSES[status], None, count)
+            tx_log.count_transition(lane, task_rows.STATUSES[status], None, count)
         for (group, status), count in Counter((task.group_id, task.status) for task in bounded).items():
             if group is not None:
                 tx_log.count_member(group, task_rows.STATUSES[status], None, count)
@@ -250,6 +340,11 @@ class _Sweep:
     def _count_rows(self, gone: int) -> None:
         self.rows += gone
         self.is_more |= gone >= self._limit
+
+
+def _oldest_id(before: Instant) -> TaskId:
+    """Return the id below which tasks were submitted before that instant."""
+    return max(0, before - EPOCH_MS) << _TIME_SHIFT
 
 
 async def _not_needed(tx: Tx, tasks: Sequence[_EndedTask], before: Instant, sql: str) -> list[_EndedTask]:

@@ -251,13 +251,13 @@ class StepRelease:
         if step.group is not None:
             transition.tx_log.count_member(step.group, None, TaskStatus.PENDING, len(items))
         if step.due_at is None or step.due_at <= self._now:
-            await self._tx.add_pending([(task, step.lane, step.timeout_s, step.group) for task in items])
-            transition.tx_log.count_transition(self._lanes[step.lane].project, None, TaskStatus.PENDING, len(items))
+            await self._tx.add_pending([(task, step.lane, step.timeout_s, step.group) for task in items], self._now)
+            transition.tx_log.count_transition(step.lane, None, TaskStatus.PENDING, len(items))
             transition.applied.ready.setdefault(step.lane, []).extend(items)
         else:
             live = [step._replace(id=task, waits=0, round=1, retries=0) for task in items]
             await self._tx.insert(schema.live, task_rows.LIVE_COLUMNS, task_rows.LIVE.to_rows(live))
-            transition.tx_log.count_transition(self._lanes[step.lane].project, None, TaskStatus.WAITING, len(items))
+            transition.tx_log.count_transition(step.lane, None, TaskStatus.WAITING, len(items))
 
     async def _write_rows(self) -> None:
         if self._parameters:

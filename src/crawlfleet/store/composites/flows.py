@@ -185,7 +185,7 @@ async def _insert_flow(tx: Tx, lanes: LaneBook, transition: Transition, flow: Ne
     if edges := [edge for step in flow.steps for edge in _edge_rows(step.task.id, step.spec)]:
         await tx.insert(schema.dependency, EDGE_COLUMNS, edges)
     for step in flow.steps:
-        transition.tx_log.count_transition(lanes[step.task.lane].project, None, TaskStatus.WAITING)
+        transition.tx_log.count_transition(step.task.lane, None, TaskStatus.WAITING)
     transition.tx_log.add_events(EventBatch(Kind.TASK_SUBMITTED, {"task": [step.task.id for step in flow.steps]}))
 
 
@@ -246,7 +246,9 @@ class _FlowResumption:
         if not wanted:
             return
         finals = task_rows.DONE.from_rows(await self._tx.fetch(LOCK_FINAL, sorted(wanted)))
-        await next_round(self._tx, self._lanes, finals, waits, self._transition.applied, self._transition.tx_log)
+        await next_round(
+            self._tx, self._lanes, finals, waits, self._transition.applied, self._transition.tx_log, self._now
+        )
         await self._tx.execute("UPDATE flow_step SET unrun = 0 WHERE task AMONG($1)", list(waits))
 
     async def _extend_waits(self, more: Mapping[TaskId, int]) -> None:

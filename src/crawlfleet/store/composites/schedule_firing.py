@@ -19,6 +19,7 @@ from crawlfleet.ports.task_store import Accepted, Applied, Submission
 from crawlfleet.scheduling.schedules.ticks import OverlapDecision, resolve_overlap
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store import row_codec, schema
+from crawlfleet.store.admin.installation_counts import count_ticks
 from crawlfleet.store.composites.schedules import SCHEDULES, TICK_ROWS, lock_schedule
 from crawlfleet.store.engine.transaction import Engine, Row, Tx
 from crawlfleet.store.projects.project_quotas import over_limit
@@ -141,6 +142,8 @@ class _FiringTransaction:
             self._skip_tick(schedule, tick_at, TickStatus.SKIPPED, reason)
         if plan.missed is not None:
             self._missed.append((schedule.id, *plan.missed))
+            # One row for all of them, at the last: people and alerts see that something was left out.
+            self._ticks.append(Tick(schedule.id, plan.missed[1], TickStatus.SKIPPED, None, self._now, MISSED))
         recent = _select_recent([*schedule.recent, *new], live.union(new))
         held_for = recent[-1] if decision.held is not None and recent else None
         self._states.append(
@@ -165,6 +168,7 @@ class _FiringTransaction:
         tx = self._tx
         if self._ticks:
             await tx.insert(schema.tick, TICK_ROWS.columns, TICK_ROWS.to_rows(self._ticks))
+            await count_ticks(tx, self._ticks)
         await tx.update(schema.schedule, _STATES.columns, _STATES.to_rows(self._states))
         batches = [
             EventBatch(kind, dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)), shared)
@@ -200,6 +204,7 @@ async def _run_by_hand(tx: Tx, lanes: LaneBook, run: HandRun, now: Instant) -> R
         tick_at = await _instant_by_hand(tx, schedule, now)
         tick = Tick(schedule.id, tick_at, TickStatus.BY_HAND, item.id, now)
         await tx.insert(schema.tick, TICK_ROWS.columns, [TICK_ROWS.to_row(tick)])
+        await count_ticks(tx, [tick])
         recent = _select_recent([*schedule.recent, item.id], {*live, item.id})
         await tx.execute(SET_RECENT, schedule.id, row_codec.encode_json(recent))
         shared = {"schedule": schedule.id, "task": item.id, "is_by_hand": True}

@@ -15,7 +15,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -52,7 +52,8 @@ def migrate_sqlite(path: Path, *, later_versions: Path | None = None) -> None:
 
 def _create_sqlite_engine(path: Path) -> Engine:
     """Create an engine whose transactions include DDL: Python's driver by itself begins no transaction for it."""
-    engine = create_engine(f"sqlite:///{path}")
+    # Not as text: a percent sign in the path would be decoded.
+    engine = create_engine(URL.create("sqlite", database=str(path)))
 
     @event.listens_for(engine, "connect")
     def prepare_connection(connection: sqlite3.Connection, _record: Any) -> None:
@@ -80,8 +81,9 @@ async def migrate_postgres(dsn: str) -> None:
         if str(getattr(exc.orig, "sqlstate", "")).startswith(_MISTAKES):
             raise ConfigError(f"store: its tables cannot be made: {exc.orig}") from exc
         raise StoreUnavailable(f"PostgreSQL: {exc.orig}") from exc
-    except OSError as exc:
-        raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError) as exc:
+        # Of the connection itself: SQLAlchemy does not wrap them.
+        raise StoreUnavailable(f"PostgreSQL: {str(exc) or 'no answer in time'}") from exc
     finally:
         await engine.dispose()
 
@@ -94,6 +96,13 @@ def alembic_config(connection: Connection, later_versions: Path | None = None) -
         config.set_main_option("version_locations", f"{_MIGRATIONS / 'versions'}\n{later_versions}")
     config.attributes["connection"] = connection
     return config
+
+
+def known_revisions() -> list[str]:
+    """Return the revisions of the tables that this program knows, the newest first."""
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    return [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
 
 
 def _upgrade_tables(connection: Connection, later_versions: Path | None = None) -> None:

@@ -27,7 +27,10 @@ T = TypeVar("T")
 ASSIGN_COLUMNS = ("task", "lane", "execution", "node", "session")
 PENDING_COLUMNS = ("id", "lane", "timeout_s", "group_id")
 COMPLETE_COLUMNS = ("task", "execution", "node", "started_at", "result", "metrics")
-MOVED_COLUMNS = ("id", "execution", "node", "lane", "status", "group_id")
+MOVED_COLUMNS = (
+    *("id", "execution", "node", "lane", "status", "group_id"),
+    *("ready_at", "assigned_at", "started_at"),
+)
 """Columns of the live rows that `Tx.complete_tasks` moved."""
 
 
@@ -57,19 +60,23 @@ class Tx(Protocol):
         tasks that moved."""
         ...
 
-    async def add_pending(self, rows: Sequence[Row]) -> None:
+    async def add_pending(self, rows: Sequence[Row], now: int) -> None:
         """Insert new live rows that wait for nothing (hot path), of rows (task, lane, timeout_s, group)."""
         ...
 
     async def complete_tasks(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
         """Complete tasks (hot path): live -> done, with their execution kept, of rows (task, execution, node,
-        started_at, result, metrics) whose task is held by exactly this execution and node; return (task, execution,
-        node, lane, status before, group) of those that moved."""
+        started_at, result, metrics) whose task is held by exactly this execution and node; return the columns
+        `MOVED_COLUMNS` of those that moved, as they were before."""
         ...
 
-    async def write_log(self, deltas: Sequence[Row], outbox: Row) -> None:
-        """Write the transaction log (hot path): (project, status, n) of each counter that moved, and the outbox row
-        (at, count, body)."""
+    async def put_rows(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        """Insert rows; those that exist already, by primary key, get the values of the other columns."""
+        ...
+
+    async def write_log(self, delta: Row | None, outbox: Row) -> None:
+        """Write the transaction log (hot path): the figure delta (at, body) if there is one, and the outbox row (at,
+        count, body)."""
         ...
 
 
@@ -88,6 +95,13 @@ class Engine(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+def replace_clause(table: Table, columns: Sequence[str]) -> str:
+    """The end of an insert that replaces rows that exist already; both databases write it alike."""
+    key = [column.name for column in table.primary_key.columns]
+    settings = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key)
+    return f" ON CONFLICT ({', '.join(key)}) DO UPDATE SET {settings}"
 
 
 START_GRACE_MS = ms(task_state_machine.START_GRACE_S + task_state_machine.DEADLINE_GRACE_S)

@@ -5,6 +5,7 @@ A transaction that needs both locks the lease before the node, so that no two tr
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -17,7 +18,8 @@ from crawlfleet.model.status import Health, NodeStatus
 from crawlfleet.ports.node_store import NewNode
 from crawlfleet.ports.queue_store import PlacementView
 from crawlfleet.store import row_codec, schema
-from crawlfleet.store.engine.transaction import Engine, Row, Tx
+from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
+from crawlfleet.store.engine.transaction import Row, Tx
 from crawlfleet.store.nodes.node_health import clear_health, unavailable_event
 from crawlfleet.store.nodes.node_registration import (
     CLUSTERS,
@@ -29,6 +31,7 @@ from crawlfleet.store.nodes.node_registration import (
     register_node,
     replace_description,
 )
+from crawlfleet.store.nodes.pulls import read_open_pulls
 from crawlfleet.store.projects.project_rows import PROJECTS, project_from_row
 from crawlfleet.store.tasks.lanes import LaneBook
 from crawlfleet.store.tasks.ready_tasks import QUEUES, READY_LANE_ENDS, READY_LANE_HEADS, queue_from_row
@@ -66,7 +69,7 @@ NODE_BY_SECRET = "SELECT id FROM node WHERE secret_hash = $1"
 
 
 class NodeTables:
-    _engine: Engine
+    _engine: QueryEngine
     _lanes: LaneBook
 
     async def register_node(self, node: NewNode, now: Instant) -> NodeId:
@@ -125,6 +128,7 @@ class NodeTables:
                 "join_key = 'removed ' || id WHERE id = $1"
             )
             await tx.execute(sql, node, int(NodeStatus.OFFLINE), now)
+            await tx.execute("DELETE FROM pull WHERE node = $1", node)
             removed = EventBatch(Kind.NODE_UNREGISTERED, shared={"node": node})
             await write_events(tx, [removed, unavailable_event(node, "removed")], now)
 
@@ -139,6 +143,11 @@ class NodeTables:
             )
         return [_node_from_row(row) for row in rows]
 
+    async def browse_nodes(self) -> list[Node]:
+        rows = await self._engine.browse_rows(lambda tx: tx.fetch(f"{_SELECT_NODE} WHERE n.removed_at IS NULL"))
+        # A thousand of them would hold up the event loop for a while.
+        return await asyncio.to_thread(lambda: [_node_from_row(row) for row in rows])
+
     async def placement_view(self) -> PlacementView:
         async def read_view(tx: Tx) -> PlacementView:
             nodes = [_node_from_row(row) for row in await tx.fetch(f"{_SELECT_NODE} WHERE n.removed_at IS NULL")]
@@ -148,7 +157,7 @@ class NodeTables:
             heads = {row[0]: row[1] for row in await tx.fetch(READY_LANE_HEADS)}
             lifo = [queue.name for queue in queues if queue.is_lifo]
             ends = {row[0]: row[1] for row in await tx.fetch(READY_LANE_ENDS, lifo) if row[1]} if lifo else {}
-            return PlacementView(nodes, clusters, queues, projects, heads, ends)
+            return PlacementView(nodes, clusters, queues, projects, heads, ends, await read_open_pulls(tx))
 
         return await self._engine.read(read_view)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 from crawlfleet.errors import OverLimit
@@ -11,17 +12,12 @@ from crawlfleet.model.project import OnFull, Project, Use
 from crawlfleet.model.status import WAITING_STATUSES
 from crawlfleet.scheduling.quotas.daily_quota import DailyQuotaViolation, exhausted_quota
 from crawlfleet.scheduling.quotas.project_quota import SubmitQuota
+from crawlfleet.store.admin.counters import project_totals
 from crawlfleet.store.engine.transaction import Tx
 from crawlfleet.store.projects.daily_quota import load_day_uses
 from crawlfleet.store.projects.project_rows import LOCK_PROJECTS, project_from_row
 from crawlfleet.store.tasks.lanes import LaneBook
 
-_WAITING_LIST = ", ".join(f"{status:d}" for status in WAITING_STATUSES)
-_COUNTERS = "(SELECT project, status, n FROM counter UNION ALL SELECT project, status, n FROM counter_delta) AS c"
-WAITING = f"SELECT project, SUM(n) FROM {_COUNTERS} WHERE status IN ({_WAITING_LIST}) GROUP BY project"
-WAITING_AMONG = (
-    f"SELECT project, SUM(n) FROM {_COUNTERS} WHERE project AMONG($1) AND status IN ({_WAITING_LIST}) GROUP BY project"
-)
 HELD_LANES = "SELECT lane, COUNT(*) FROM live WHERE node <> 0 GROUP BY lane"
 HELD_LANES_AMONG = (
     "SELECT l.lane, COUNT(*) FROM live l JOIN lane n ON n.id = l.lane WHERE l.node <> 0 AND n.project AMONG($1) "
@@ -36,7 +32,7 @@ async def load_submit_quotas(tx: Tx, lanes: LaneBook, names: Collection[str], no
     limited = [project for project in projects if project.limits_submits]
     if not limited:
         return {}
-    waiting = await waiting_by_project(tx, [project.name for project in limited])
+    waiting = await waiting_by_project(tx, lanes, [project.name for project in limited])
     strict = [project for project in limited if project.on_full is OnFull.REFUSE]
     held = await held_by_project(tx, lanes, [project.name for project in strict]) if strict else {}
     exhausted = await _load_exhausted(tx, strict, now)
@@ -59,9 +55,12 @@ async def _load_exhausted(tx: Tx, projects: Sequence[Project], now: Instant) -> 
     return {project.name: full for project in daily if (full := exhausted_quota(project, used[project.name], day))}
 
 
-async def waiting_by_project(tx: Tx, names: Sequence[str] | None = None) -> dict[str, int]:
-    rows = await (tx.fetch(WAITING) if names is None else tx.fetch(WAITING_AMONG, list(names)))
-    return {project: int(n) for project, n in rows}
+async def waiting_by_project(tx: Tx, lanes: LaneBook, names: Sequence[str] | None = None) -> dict[str, int]:
+    waiting: Counter[str] = Counter()
+    for (project, status), count in (await project_totals(tx, lanes, names)).items():
+        if status in WAITING_STATUSES:
+            waiting[project] += count
+    return waiting
 
 
 async def held_by_project(tx: Tx, lanes: LaneBook, names: Sequence[str] | None = None) -> dict[str, Use]:

@@ -75,7 +75,7 @@ class ProjectTables:
 
     async def project_uses(self, names: Sequence[str] | None = None) -> dict[str, ProjectUse]:
         async def read_uses(tx: Tx) -> dict[str, ProjectUse]:
-            waiting = await waiting_by_project(tx, names)
+            waiting = await waiting_by_project(tx, self._lanes, names)
             held = await held_by_project(tx, self._lanes, names)
             wanted = names if names is not None else sorted({*(name for name, n in waiting.items() if n > 0), *held})
             return {name: ProjectUse(waiting.get(name, 0), held.get(name, Use())) for name in wanted}

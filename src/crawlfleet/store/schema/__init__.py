@@ -8,8 +8,8 @@
 The hot path touches only `live`, and appends; it never reads history. The partial indexes of `live` serve the queries
 of the loops: ready by lane, held by node, due by time.
 
-The tables of `tasks`, `nodes`, `composites`, `hosts`, `projects` and `admin` are in modules of these names, as the code
-that reads and writes them; `columns` has the metadata that all of them belong to.
+The tables of `tasks`, `nodes`, `composites`, `hosts`, `projects`, `figures`, `admin` and `alerts` are in modules of
+these names, as the code that reads and writes them; `columns` has the metadata that all of them belong to.
 """
 
 from __future__ import annotations
@@ -18,13 +18,20 @@ from crawlfleet.store.schema.admin import (
     audit,
     chunk_removal,
     cluster_config,
-    counter,
-    counter_delta,
     event_log,
     evidence,
     installation,
     outbox,
     token,
+)
+from crawlfleet.store.schema.alerts import (
+    acknowledgement,
+    alert_channel,
+    alert_group,
+    alert_rule,
+    alert_state,
+    notice,
+    silence,
 )
 from crawlfleet.store.schema.columns import metadata
 from crawlfleet.store.schema.composites import (
@@ -40,6 +47,7 @@ from crawlfleet.store.schema.composites import (
     task_group,
     tick,
 )
+from crawlfleet.store.schema.figures import counter, figure, figure_delta, figure_total, lane_counter, tally
 from crawlfleet.store.schema.hosts import cookie_jar, host, host_delta, host_figure, host_news, host_share, host_told
 from crawlfleet.store.schema.nodes import (
     cluster,
@@ -50,6 +58,7 @@ from crawlfleet.store.schema.nodes import (
     master,
     node,
     node_proxies,
+    pull,
     task_type,
 )
 from crawlfleet.store.schema.projects import day_slice, day_use, project
@@ -68,13 +77,17 @@ from crawlfleet.store.schema.tasks import (
 )
 
 __all__ = [
+    "acknowledgement",
+    "alert_channel",
+    "alert_group",
+    "alert_rule",
+    "alert_state",
     "audit",
     "chunk_removal",
     "cluster",
     "cluster_config",
     "cookie_jar",
     "counter",
-    "counter_delta",
     "crawl",
     "crawl_chunk",
     "crawl_seen",
@@ -86,6 +99,9 @@ __all__ = [
     "event_log",
     "evidence",
     "execution",
+    "figure",
+    "figure_delta",
+    "figure_total",
     "flow_step",
     "group_counter",
     "group_delta",
@@ -100,6 +116,7 @@ __all__ = [
     "idempotency",
     "installation",
     "lane",
+    "lane_counter",
     "leader",
     "lease",
     "live",
@@ -107,14 +124,18 @@ __all__ = [
     "metadata",
     "node",
     "node_proxies",
+    "notice",
     "outbox",
     "parking",
     "preemption",
     "product",
     "product_change",
     "project",
+    "pull",
     "queue",
     "schedule",
+    "silence",
+    "tally",
     "task",
     "task_group",
     "task_type",

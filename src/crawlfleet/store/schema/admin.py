@@ -1,8 +1,8 @@
-"""Tables of events, counters, tokens, audit log, configuration, evidence; and what is left to be removed."""
+"""Tables of events, tokens, audit log, configuration, evidence; and what is left to be removed."""
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Index, Integer, LargeBinary, SmallInteger, Table, Text
+from sqlalchemy import Column, Index, Integer, LargeBinary, Table, Text
 from sqlalchemy.types import Double
 
 from crawlfleet.store.schema.columns import (
@@ -34,23 +34,6 @@ event_log = Table(
     Column("count", Integer, nullable=False),
     big_column("at"),
     Column("body", LargeBinary, nullable=False),
-)
-
-counter = Table(
-    "counter",
-    metadata,
-    Column("project", Text, primary_key=True),
-    Column("status", SmallInteger, primary_key=True, autoincrement=False),
-    big_column("n"),
-)
-
-counter_delta = Table(
-    "counter_delta",
-    metadata,
-    Column("id", RowId, primary_key=True, autoincrement=True),
-    text_column("project"),
-    small_column("status"),
-    big_column("n"),
 )
 
 # Values that exist once in the whole installation: its id, where its results are.

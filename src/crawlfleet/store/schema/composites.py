@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, SmallInteger, Table, text
 
 from crawlfleet.model.crawl import UrlBatchState
+from crawlfleet.model.schedule import TickStatus
 from crawlfleet.store.schema.columns import (
     RowId,
     big_column,
@@ -232,4 +233,10 @@ tick = Table(
     big_column("made_at"),
     text_column("reason", nullable=True),
     Index(None, "made_at"),
+    # The few that a person may want to know of.
+    Index(
+        "ix_tick_left_out",
+        "made_at",
+        **partial_where(f"status IN ({TickStatus.SKIPPED:d}, {TickStatus.REFUSED:d})"),
+    ),
 )

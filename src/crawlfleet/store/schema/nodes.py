@@ -10,6 +10,7 @@ from crawlfleet.store.schema.columns import (
     id_column,
     instant_column,
     metadata,
+    partial_where,
     small_column,
     text_column,
 )
@@ -69,6 +70,22 @@ lease = Table(
     big_column("departing", server_default=text("0")),
 )
 
+# The newest pull of each simple client. `held` lists the executions that the node had when it was opened, `delivered`
+# those that an answer has brought to it, with the instant.
+pull = Table(
+    "pull",
+    metadata,
+    id_column("node"),
+    big_column("session"),
+    big_column("number"),
+    Column("want", Integer, nullable=False),
+    Column("span_ms", Integer, nullable=False),
+    Column("filter", LargeBinary, nullable=False),
+    Column("held", LargeBinary, nullable=False),
+    Column("delivered", LargeBinary, nullable=False),
+    Index("ix_pull_open", "node", **partial_where("want > 0")),
+)
+
 heartbeat = Table(
     "heartbeat",
     metadata,
@@ -90,6 +107,12 @@ master = Table(
     Column("boot", RowId, primary_key=True, autoincrement=True),
     text_column("name"),
     big_column("started_at"),
+    text_column("version", server_default=text("''")),
+    # The URL under which nodes reach the master.
+    text_column("address", server_default=text("''")),
+    # By the clock of the database; set again by each beat, and to 0 when the master stops in good order.
+    big_column("seen_at"),
+    Column("figures", LargeBinary, nullable=True),
 )
 
 id_slot = Table(

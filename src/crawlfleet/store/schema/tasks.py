@@ -66,6 +66,7 @@ live = Table(
     instant_column("started_at"),
     instant_column("deadline_at"),
     big_column("group_id", nullable=True),
+    instant_column("ready_at"),
     Index("ix_live_ready", "lane", "id", **partial_where(_PENDING)),
     Index("ix_live_held", "node", "id", **partial_where("node <> 0")),
     Index(

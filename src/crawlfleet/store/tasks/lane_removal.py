@@ -25,6 +25,8 @@ LANES_OF_TASKS = (
 )
 LOCK_LANES = "SELECT id, unused_mark FROM lane WHERE id AMONG($1) ORDER BY id LOCK_ROWS(lane)"
 REMOVE_LANES = "DELETE FROM lane WHERE id AMONG($1)"
+# Without tasks its counters are zero and their rows are gone already, unless a counter was wrong.
+REMOVE_LANE_COUNTERS = "DELETE FROM lane_counter WHERE lane AMONG($1)"
 MARK_LANES = "UPDATE lane SET unused_mark = $2 WHERE id AMONG($1)"
 _SWEEP_BITS = 20
 
@@ -53,6 +55,7 @@ class LaneRemovalTables:
             unused = [lane for lane, lane_mark in rows if start < lane_mark < mark]
             if unused:
                 await tx.execute(REMOVE_LANES, unused)
+                await tx.execute(REMOVE_LANE_COUNTERS, unused)
             if others := [lane for lane, lane_mark in rows if not start < lane_mark < mark]:
                 await tx.execute(MARK_LANES, others, mark)
             return len(unused)

@@ -55,17 +55,21 @@ class LaneBook:
 
     async def load_lanes(self, tx: Tx, lanes: Iterable[LaneId]) -> None:
         """Load lanes that tasks are in already."""
+        if unknown := await self.find_lanes(tx, lanes):
+            raise InvariantBroken(f"live tasks stand in lanes that do not exist: {sorted(unknown)}")
+
+    async def find_lanes(self, tx: Tx, lanes: Iterable[LaneId]) -> set[LaneId]:
+        """Load the lanes that exist; return those that do not."""
         stale = [lane for lane in set(lanes) if lane not in self._lanes]
         if not stale:
-            return
+            return set()
         older = self._older
         missing = [lane for lane in stale if lane not in older]
         rows = await tx.fetch(_SELECT, missing) if missing else []
         loaded = _LANES.from_rows(rows)
         # Lanes of the older generation that are in use move into the newer one.
         self.remember_lanes([*(older[lane] for lane in stale if lane in older), *loaded])
-        if unknown := set(missing) - {lane.id for lane in loaded}:
-            raise InvariantBroken(f"live tasks stand in lanes that do not exist: {sorted(unknown)}")
+        return set(missing) - {lane.id for lane in loaded}
 
     async def keep_lanes(self, tx: Tx, lanes: Collection[LaneId]) -> None:
         """Load lanes that this transaction puts tasks into; their rows exist when it commits, and stay."""

@@ -28,7 +28,7 @@ from crawlfleet.store.tasks.transitions import LIVE_LIST, UNKNOWN_TASK, Transiti
 LIVE_AMONG = f"SELECT {LIVE_LIST} FROM live l WHERE l.id AMONG($1)"
 HELD_BY = f"SELECT {LIVE_LIST} FROM live l WHERE l.node AMONG($1) AND l.node <> 0"
 DELIVERIES = (
-    "SELECT t.id, n.task_type, t.parameters, p.is_metered FROM task t JOIN live l ON l.id = t.id "
+    "SELECT t.id, n.task_type, t.parameters, p.is_metered, t.spec FROM task t JOIN live l ON l.id = t.id "
     "JOIN lane n ON n.id = l.lane LEFT JOIN project p ON p.name = t.project WHERE t.id AMONG($1)"
 )
 LOCK_FINAL = f"SELECT {task_rows.DONE.select} FROM done WHERE id AMONG($1) ORDER BY id LOCK_ROWS(done)"
@@ -41,6 +41,7 @@ DELETE_DEAD_LETTERS = "DELETE FROM dead_letter WHERE task AMONG($1)"
 IN_FLOWS = "SELECT task FROM flow_step WHERE task AMONG($1)"
 _PART_OF_FLOW = Refusal(Code.PART_OF_FLOW, "is part of a flow: resume the flow, and it runs again in its place")
 _COMPLETE_VALUES = itemgetter(*map(Outcome._fields.index, COMPLETE_COLUMNS))
+_STARTED_AT = COMPLETE_COLUMNS.index("started_at")
 _PRODUCTS = itemgetter(Outcome._fields.index("products"))
 _ASSIGNED, _PENDING, _COMPLETED = TaskStatus.ASSIGNED, TaskStatus.PENDING, TaskStatus.COMPLETED
 _WAITING = TaskStatus.WAITING
@@ -61,10 +62,16 @@ class TaskTables:
         return await self._engine.write(make_transitions, term) if tasks else Applied()
 
     async def assign_tasks(
-        self, batch: Sequence[Assignment], term: int | None, now: Instant, fences: Mapping[str, int] | None = None
+        self,
+        batch: Sequence[Assignment],
+        term: int | None,
+        now: Instant,
+        fences: Mapping[str, int] | None = None,
+        pulls: Mapping[NodeId, int] | None = None,
     ) -> Applied:
         async def assign_unfenced(tx: Tx) -> Applied:
-            return await assign_batch(tx, self._lanes, batch, now, await behind_fences(tx, fences) if fences else ())
+            behind = await behind_fences(tx, fences) if fences else ()
+            return await assign_batch(tx, self._lanes, batch, now, behind, pulls)
 
         return await self._engine.write(assign_unfenced, term) if batch else Applied()
 
@@ -99,7 +106,10 @@ class TaskTables:
 
     async def load_deliveries(self, tasks: Sequence[TaskId]) -> dict[TaskId, Delivery]:
         rows = await self._engine.read_by_key(lambda tx: tx.fetch(DELIVERIES, list(tasks)))
-        return {row[0]: Delivery(row[0], row[1], bytes(row[2]), bool(row[3])) for row in rows}
+        return {
+            row[0]: Delivery(row[0], row[1], bytes(row[2]), bool(row[3]), task_rows.spec_traceparent(row[4]))
+            for row in rows
+        }
 
 
 async def _complete_outcomes(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome], now: Instant) -> Applied:
@@ -110,10 +120,13 @@ async def _complete_outcomes(tx: Tx, lanes: LaneBook, outcomes: Sequence[Outcome
     transition = Transition(tx, lanes, now)
     applied, tx_log = transition.applied, transition.tx_log
     if moved:
-        tasks, executions, nodes, in_lanes, had, groups = zip(*moved, strict=True)
+        tasks, executions, nodes, in_lanes, had, groups, ready, assigned, started = zip(*moved, strict=True)
         await lanes.load_lanes(tx, set(in_lanes))
-        for (lane, have), count in Counter(zip(in_lanes, had, strict=True)).items():
-            tx_log.count_transition(lanes[lane].project, task_rows.STATUSES[have], _COMPLETED, count)
+        if None in started:
+            reported = {row[0]: row[_STARTED_AT] for row in rows}
+            pairs = zip(tasks, started, strict=True)
+            started = tuple(reported[task] if began is None else began for task, began in pairs)
+        tx_log.count_completions(list(zip(in_lanes, nodes, had, ready, assigned, started, strict=True)), now)
         if any(groups):
             for group, count in Counter(group for group in groups if group is not None).items():
                 tx_log.count_member(group, _ASSIGNED, _COMPLETED, count)
@@ -162,7 +175,7 @@ async def _reopen_finals(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: 
         in_flows = {row[0] for row in await tx.fetch(IN_FLOWS, members)}
         applied.refused.update((task, _PART_OF_FLOW) for task in in_flows)
         finals = [final for final in finals if final.id not in in_flows]
-    await next_round(tx, lanes, finals, {}, applied, tx_log)
+    await next_round(tx, lanes, finals, {}, applied, tx_log, now)
     await _refuse_others(tx, tasks, applied)
     await tx_log.write_log(tx, now)
     return applied
@@ -175,6 +188,7 @@ async def next_round(
     waits: Mapping[TaskId, int],
     applied: Applied,
     tx_log: TransactionLog,
+    now: Instant,
 ) -> None:
     """Begin the next round of final tasks, with fresh retries; `waits` gives the number of tasks that a task waits
     for."""
@@ -193,9 +207,10 @@ async def next_round(
                 round=final.round + 1,
                 waits=waits.get(final.id, 0),
                 group=final.group,
+                ready_at=now if status is _PENDING else None,
             )
         )
-        tx_log.count_transition(lanes[final.lane].project, final.status, status)
+        tx_log.count_transition(final.lane, final.status, status)
         if final.group is not None:
             tx_log.count_member(final.group, final.status, status)
         applied.after[final.id] = status
@@ -215,7 +230,7 @@ async def _drop_finals(tx: Tx, lanes: LaneBook, tasks: Sequence[TaskId], now: In
     finals = task_rows.DONE.from_rows(await tx.fetch(LOCK_FINAL, list(dict.fromkeys(tasks))))
     await lanes.load_lanes(tx, (final.lane for final in finals))
     for final in finals:
-        tx_log.count_transition(lanes[final.lane].project, final.status, None)
+        tx_log.count_transition(final.lane, final.status, None)
         if final.group is not None:
             tx_log.count_member(final.group, final.status, None)
         applied.after[final.id] = final.status

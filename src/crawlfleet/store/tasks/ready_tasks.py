@@ -20,12 +20,16 @@ _HOPS = (
     "WITH RECURSIVE hop(lane) AS ("
     f"SELECT (SELECT MIN(lane) FROM live WHERE {_IS_PENDING}) "
     f"UNION ALL SELECT (SELECT MIN(lane) FROM live WHERE {_IS_PENDING} AND lane > hop.lane) FROM hop "
-    "WHERE hop.lane IS NOT NULL) "
+    "WHERE hop.lane IS NOT NULL)"
 )
-READY_LANES = f"{_HOPS}SELECT lane FROM hop WHERE lane IS NOT NULL"
+READY_LANES = f"{_HOPS} SELECT lane FROM hop WHERE lane IS NOT NULL"
 READY_LANE_HEADS = (
-    f"{_HOPS}SELECT lane, (SELECT MIN(id) FROM live WHERE {_IS_PENDING} AND live.lane = hop.lane) FROM hop "
+    f"{_HOPS} SELECT lane, (SELECT MIN(id) FROM live WHERE {_IS_PENDING} AND live.lane = hop.lane) FROM hop "
     "WHERE lane IS NOT NULL"
+)
+OLDEST_READY = (
+    f"{_HOPS}, head(id) AS (SELECT (SELECT MIN(id) FROM live WHERE {_IS_PENDING} AND live.lane = hop.lane) FROM hop "
+    "WHERE lane IS NOT NULL) SELECT MIN(l.ready_at) FROM head JOIN live l ON l.id = head.id"
 )
 # The newest ready task of each lane, for queues that are last in first out.
 READY_LANE_ENDS = (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from crawlfleet.model.event import EventBatch, Kind
-from crawlfleet.model.ids import TaskId
+from crawlfleet.model.ids import NodeId, TaskId
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import NodeStatus, TaskStatus
@@ -21,17 +21,24 @@ OPEN_SESSIONS = (
     "AND l.departing <> l.session "
     "ORDER BY l.node SHARE_ROWS(l)"
 )
+# Read after the leases were locked: a pull is closed under the same lock.
+OPEN_PULL_NUMBERS = "SELECT node, number FROM pull WHERE node AMONG($1) AND want > 0"
 _NODE_NOT_READY = Refusal(Code.NODE_NOT_READY, "the node's session is over, or it takes no work")
 _NOT_READY = Refusal(Code.NOT_READY, "is no longer pending")
 _LOOK_AGAIN = Refusal(Code.OVER_QUOTA, "the quotas of its project, or what it uses, have changed meanwhile")
-_ASSIGNED, _PENDING = TaskStatus.ASSIGNED, TaskStatus.PENDING
+_ASSIGNED = TaskStatus.ASSIGNED
 
 
 async def assign_batch(
-    tx: Tx, lanes: LaneBook, batch: Sequence[Assignment], now: Instant, behind: Collection[str] = ()
+    tx: Tx,
+    lanes: LaneBook,
+    batch: Sequence[Assignment],
+    now: Instant,
+    behind: Collection[str] = (),
+    pulls: Mapping[NodeId, int] | None = None,
 ) -> Applied:
     """Assign tasks to nodes; those of the projects in `behind` are refused, and have to wait for the leader's next
-    read."""
+    read. So are those for nodes of `pulls` whose pull of this number is over."""
     applied = Applied()
     if behind:
         await lanes.load_lanes(tx, {item.lane for item in batch})
@@ -42,6 +49,9 @@ async def assign_batch(
             return applied
     tasks, _, _, nodes, sessions = zip(*batch, strict=True)
     is_open = {(row[0], row[1]) for row in await tx.fetch(OPEN_SESSIONS, sorted(set(nodes)))}
+    if pulls:
+        closed = await _closed_pulls(tx, pulls)
+        is_open = {session for session in is_open if session[0] not in closed}
     rows: Sequence[Row] = batch
     if len(set(tasks)) != len(batch) or not is_open.issuperset(zip(nodes, sessions, strict=True)):
         rows = _select_assignable(batch, is_open, applied)
@@ -53,10 +63,8 @@ async def assign_batch(
     if not rows:
         return applied
     tasks, in_lanes, executions, nodes, _ = zip(*rows, strict=True)
-    await lanes.load_lanes(tx, set(in_lanes))
     tx_log = TransactionLog()
-    for lane, count in Counter(in_lanes).items():
-        tx_log.count_transition(lanes[lane].project, _PENDING, _ASSIGNED, count)
+    tx_log.count_assignments(Counter(zip(in_lanes, nodes, strict=True)))
     tx_log.add_events(EventBatch(Kind.TASK_ASSIGNED, {"task": tasks, "execution": executions, "node": nodes}))
     await tx_log.write_log(tx, now)
     applied.after = dict.fromkeys(tasks, _ASSIGNED)
@@ -73,3 +81,9 @@ def _select_assignable(batch: Sequence[Assignment], is_open: set[Row], applied: 
             wanted.setdefault(item.task, item)
     applied.refused.update((item.task, _NODE_NOT_READY) for item in batch if item.task not in wanted)
     return list(wanted.values())
+
+
+async def _closed_pulls(tx: Tx, pulls: Mapping[NodeId, int]) -> set[NodeId]:
+    """Return the nodes whose pull of this number is over."""
+    current = {row[0]: row[1] for row in await tx.fetch(OPEN_PULL_NUMBERS, sorted(pulls))}
+    return {node for node, number in pulls.items() if current.get(node) != number}

@@ -287,7 +287,14 @@ class _Adding:
     def _accept_live(self, item: NewTask, status: TaskStatus, due_at: Instant | None, waits: int) -> Accepted:
         self._live.append(
             LiveTask.new(
-                item.id, item.lane, item.timeout_s, status=status, waits=waits, due_at=due_at, group=item.group
+                item.id,
+                item.lane,
+                item.timeout_s,
+                status=status,
+                waits=waits,
+                due_at=due_at,
+                group=item.group,
+                ready_at=self._now if status is _PENDING else None,
             )
         )
         return Accepted(item.id, status, item.created_at, item.priority)
@@ -314,7 +321,7 @@ class _Adding:
         sent = {name: column for name, column in columns.items() if column.count(None) < len(column)}
         await self._tx.insert(schema.task, list(sent), list(zip(*sent.values(), strict=True)))
         if self._pending:
-            await self._tx.add_pending(self._pending)
+            await self._tx.add_pending(self._pending, self._now)
         if self._live:
             await self._tx.insert(schema.live, task_rows.LIVE_COLUMNS, task_rows.LIVE.to_rows(self._live))
         if self._done:
@@ -324,11 +331,11 @@ class _Adding:
 
     def _note_tasks(self) -> None:
         for lane, count in Counter(map(_PENDING_LANE, self._pending)).items():
-            self._tx_log.count_transition(self._lanes[lane].project, None, _PENDING, count)
+            self._tx_log.count_transition(lane, None, _PENDING, count)
         moved = Counter((task.lane, task.status) for task in self._live)
         moved.update((task.lane, task.status) for task in self._done)
         for (lane, status), count in moved.items():
-            self._tx_log.count_transition(self._lanes[lane].project, None, status, count)
+            self._tx_log.count_transition(lane, None, status, count)
         self._tx_log.add_events(EventBatch(Kind.TASK_SUBMITTED, {"task": [task.id for task in self._tasks]}))
         if self._done:
             each: dict[str, list[Any]] = {

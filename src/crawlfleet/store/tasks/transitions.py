@@ -15,7 +15,7 @@ from crawlfleet.model.event import EventBatch, Kind
 from crawlfleet.model.execution import Failure
 from crawlfleet.model.ids import ExecutionId, TaskId, task_text
 from crawlfleet.model.instants import Instant, to_text
-from crawlfleet.model.queue import LaneId
+from crawlfleet.model.queue import Lane, LaneId
 from crawlfleet.model.refusal import Code, Refusal
 from crawlfleet.model.status import TaskStatus, is_legal
 from crawlfleet.model.task import DecideTransition, FinalTask, LiveTask, ParkedTask, RetryPolicy, TaskTransition
@@ -152,9 +152,11 @@ class Transition:
             detail = f"{task.status.word} does not become {after.status.word}"
             self.applied.refused[task.id] = Refusal(Code.ILLEGAL_TRANSITION, detail)
             return False
+        if after.status is TaskStatus.PENDING is not task.status:
+            after = after._replace(ready_at=self._now)
+            step = step._replace(after=after)
         self.applied.after[task.id] = after.status
-        project = self._lanes[task.lane].project
-        self.tx_log.count_transition(project, task.status, after.status)
+        self._count_figures(task, step)
         if task.group is not None:
             self.tx_log.count_member(task.group, task.status, after.status)
         if step.ended is not None:
@@ -165,8 +167,7 @@ class Transition:
             self._updates.pop(task.id, None)
             self._finals[task.id] = FinalTask.from_live(after, step.reason, self._now)
             if step.is_dead_letter:
-                lane = self._lanes[task.lane]
-                self._dead_letters.append(_dead_letter_row(task, step, project, lane.requirement.task_type, self._now))
+                self._dead_letters.append(_dead_letter_row(task, step, self._lanes[task.lane], self._now))
         else:
             self._updates[task.id] = after
         if after.lane != task.lane:
@@ -178,6 +179,29 @@ class Transition:
         self._add_hints(task, after)
         self._add_event_row(task, step)
         return True
+
+    def _count_figures(self, task: LiveTask, step: TaskTransition) -> None:
+        after, tx_log = step.after, self.tx_log
+        if after.lane != task.lane:
+            tx_log.count_lane_change(task.lane, after.lane, task.status)
+        tx_log.count_transition(after.lane, task.status, after.status, node=task.node)
+        is_started = task.status is TaskStatus.ASSIGNED and (
+            after.status is TaskStatus.PROCESSING or (step.ended is not None and step.started_at is not None)
+        )
+        if is_started:
+            tx_log.count_start(task.lane, task.node)
+        if step.ended is not None:
+            assert task.assigned_at is not None
+            started_at = task.started_at if task.started_at is not None else step.started_at
+            tx_log.count_execution_end(
+                task.lane,
+                task.node,
+                step.ended,
+                error=step.failure.error if step.failure else None,
+                is_retried=after.status is TaskStatus.RETRYING,
+                ran_ms=self._now - (task.assigned_at if started_at is None else started_at),
+                wait_ms=0 if task.ready_at is None else task.assigned_at - task.ready_at,
+            )
 
     def _add_hints(self, before: LiveTask, after: LiveTask) -> None:
         is_ready = after.status is TaskStatus.PENDING
@@ -291,13 +315,13 @@ def _execution_row(task: LiveTask, step: TaskTransition, now: Instant) -> Execut
     )
 
 
-def _dead_letter_row(task: LiveTask, step: TaskTransition, project: str, task_type: str, now: Instant) -> DeadLetterRow:
+def _dead_letter_row(task: LiveTask, step: TaskTransition, lane: Lane, now: Instant) -> DeadLetterRow:
     failure = step.failure
     return DeadLetterRow(
         task=task.id,
         round=task.round,
-        project=project,
-        task_type=task_type,
+        project=lane.project,
+        task_type=lane.requirement.task_type,
         cause=dead_letter_cause(failure, step.reason),
         error=int(failure.error) if failure else None,
         message=failure.message if failure else step.reason,

@@ -132,8 +132,9 @@ async def assign_tasks(
     async def assign_to_node(tasks: Sequence[TaskId]) -> Applied:
         applied = Applied()
         for task in tasks:
-            if refusal := await services.assign.assign_task(task, node):
-                applied.refused[task] = refusal
+            assigned = await services.assign.assign_task(task, node)
+            if isinstance(assigned, Refusal):
+                applied.refused[task] = assigned
             else:
                 applied.after[task] = TaskStatus.ASSIGNED
         return applied

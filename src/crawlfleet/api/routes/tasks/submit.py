@@ -23,6 +23,7 @@ from crawlfleet.api.http.route_table import RouteTable, describe_parameter
 from crawlfleet.api.http.services import get_services
 from crawlfleet.api.routes import PREFIX
 from crawlfleet.api.views.tasks import AcceptedView, RefusedView, accepted_view, item_view
+from crawlfleet.control.composites.shop_flows import SubmittedFlow
 from crawlfleet.errors import InvalidInput, UsageError
 from crawlfleet.model import limits
 from crawlfleet.model.ids import group_text
@@ -47,7 +48,7 @@ _MODE_PARAMETER = describe_parameter(
     "Before the mode in the body; the only place for it with lines.",
     {"type": "string", "enum": ["atomic", "each"]},
 )
-_JSON_HEADER, _KEY_HEADER = JSON.encode(), KEY.lower().encode()
+_JSON_HEADER, _KEY_HEADER, _TRACE_HEADER = JSON.encode(), KEY.lower().encode(), b"traceparent"
 
 
 class BatchBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,10 +103,11 @@ async def submit_task(request: PlainRequest) -> Response:
     body = read_task(raw)
     if isinstance(body, Refusal):
         return _unreadable_response(raw, body)
-    flows = get_services(request).shop_flows
-    if flows.may_be_flow(body) and (made := await _submit_flow(request, principal, body)) is not None:
-        return made
-    answer = await _submit_tasks(request, principal, [body], is_atomic=False)
+    if get_services(request).shop_flows.may_be_flow(body):
+        flow = await submit_shop_flow(request, principal, body)
+        if flow is not None:
+            return _flow_response(flow)
+    answer = await submit_bodies(request, principal, [body], is_atomic=False)
     (item,) = answer.items
     if isinstance(item, Refusal):
         return refusal_response(item, field=_refused_field(item))
@@ -113,8 +115,8 @@ async def submit_task(request: PlainRequest) -> Response:
     return json_response(view, 201, {"Location": f"{PREFIX}/tasks/{view.id}", **replay_headers(answer)})
 
 
-async def _submit_flow(request: PlainRequest, principal: Principal, body: TaskBody) -> Response | None:
-    """Of a task that is a flow: its last step is the task. None for one that is submitted as any other."""
+async def submit_shop_flow(request: PlainRequest, principal: Principal, body: TaskBody) -> SubmittedFlow | None:
+    """Submit a task that is a flow: its last step is the task. Returns None for one that is submitted as any other."""
     added = await get_services(request).shop_flows.submit_flow(
         body, _key_scope([body], principal), read_idempotency_key(request)
     )
@@ -124,9 +126,13 @@ async def _submit_flow(request: PlainRequest, principal: Principal, body: TaskBo
         await write_audit_entry(
             request, principal, "flow.submit", group_text(added.flow), {"task_type": body.task_type}
         )
-    view = accepted_view(added.task)
-    headers = {"Location": f"{PREFIX}/tasks/{view.id}", "Flow": group_text(added.flow)}
-    return json_response(view, 201, headers | ({"Idempotency-Replayed": "true"} if added.is_replay else {}))
+    return added
+
+
+def _flow_response(flow: SubmittedFlow) -> Response:
+    view = accepted_view(flow.task)
+    headers = {"Location": f"{PREFIX}/tasks/{view.id}", "Flow": group_text(flow.flow)}
+    return json_response(view, 201, headers | ({"Idempotency-Replayed": "true"} if flow.is_replay else {}))
 
 
 @routes.plain(
@@ -146,7 +152,7 @@ async def submit_batch(request: PlainRequest) -> Response:
     is_lines = check_media_type(request, JSON, LINES) == LINES
     raw = await request.body()
     bodies, mode = _read_lines(raw, request) if is_lines else _read_array(raw, request)
-    answer = await _submit_tasks(request, principal, bodies, is_atomic=mode == "atomic")
+    answer = await submit_bodies(request, principal, bodies, is_atomic=mode == "atomic")
     bad = [item for item in answer.items if isinstance(item, Refusal)]
     if bad and all(item.code is Code.IDEMPOTENCY_MISMATCH for item in bad):
         return refusal_response(bad[0], field=KEY)
@@ -156,13 +162,22 @@ async def submit_batch(request: PlainRequest) -> Response:
     return json_response({"tasks": tasks}, 200, replay_headers(answer))
 
 
-async def _submit_tasks(
+async def submit_bodies(
     request: PlainRequest, principal: Principal, bodies: Sequence[TaskBody | Refusal], *, is_atomic: bool
 ) -> SubmissionAnswer:
+    """Submit tasks under the idempotency key of the request, if it has one, and note who did."""
     key = read_idempotency_key(request)
     scope = "" if key is None else _key_scope(bodies, principal)
     services = get_services(request)
-    answer = await services.submit.submit_tasks(bodies, is_atomic=is_atomic, scope=scope, key=key)
+    if services.tracing is None:
+        answer = await services.submit.submit_tasks(bodies, is_atomic=is_atomic, scope=scope, key=key)
+    else:
+        queues = {body.queue for body in bodies if isinstance(body, TaskBody)}
+        header = (request.find_header(_TRACE_HEADER) or b"").decode("latin-1")
+        with services.tracing.start_send(queues.pop() if len(queues) == 1 else None, len(bodies), header) as span:
+            answer = await services.submit.submit_tasks(
+                bodies, is_atomic=is_atomic, scope=scope, key=key, traceparent=span.traceparent
+            )
     if not answer.is_replay:
         accepted = [item.id for item in answer.items if isinstance(item, Accepted)]
         if accepted:

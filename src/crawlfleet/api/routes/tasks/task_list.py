@@ -43,6 +43,7 @@ from crawlfleet.model import limits
 from crawlfleet.model.ids import TaskId, execution_text, made_at, node_text, task_text
 from crawlfleet.model.instants import to_text
 from crawlfleet.model.principal import Principal, Role
+from crawlfleet.model.refusal import Refusal
 from crawlfleet.ports.task_store import Applied
 
 routes = RouteTable("tasks", PREFIX)
@@ -177,8 +178,9 @@ async def assign_task(
     """Give a pending task to a node of your choice, if it is one that could run it."""
     await services.task_reader.get_task(task)
     node = await find_node_id(services.node_reader, body.node)
-    if refusal := await services.assign.assign_task(task, node):
-        return task_refusal_response(task, refusal)
+    assigned = await services.assign.assign_task(task, node)
+    if isinstance(assigned, Refusal):
+        return task_refusal_response(task, assigned)
     await write_audit_entry(request, principal, "task.assign", task_text(task), {"node": node_text(node)})
     return json_response(ChangedView(task_text(task), "assigned", assigned_node=node_text(node)))
 

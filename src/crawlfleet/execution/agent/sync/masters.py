@@ -2,33 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 from crawlfleet.errors import ConfigError
+from crawlfleet.execution.master_calls.master_directory import MasterDirectory, next_url
 from crawlfleet.ports.transport import MasterTransport
+
+Connect = Callable[[str], MasterTransport]
 
 
 class Masters:
-    """The transports of all masters, with the index of the one in use."""
+    """The addresses of all masters with their transports, and the one in use."""
 
-    def __init__(self, transports: Sequence[MasterTransport], rng: Random) -> None:
-        if not transports:
+    def __init__(self, directory: MasterDirectory, connect: Connect, rng: Random) -> None:
+        if not directory.urls:
             raise ConfigError("masters: an agent needs the address of at least one master")
-        self._transports = list(transports)
+        self._directory = directory
+        self._connect = connect
         self._rng = rng
-        self.current_index = 0
+        self._transports: dict[str, MasterTransport] = {}
+        self.current = directory.urls[0]
+
+    @classmethod
+    def of_transports(cls, transports: Sequence[MasterTransport], rng: Random) -> Masters:
+        """Make the list of transports that stand for masters without addresses."""
+        numbered = {f"master-{number}": transport for number, transport in enumerate(transports)}
+        return cls(MasterDirectory(list(numbered)), numbered.__getitem__, rng)
 
     def __len__(self) -> int:
-        return len(self._transports)
+        return len(self._directory.urls)
 
-    def __getitem__(self, index: int) -> MasterTransport:
-        return self._transports[index]
+    @property
+    def mark(self) -> int:
+        return self._directory.mark
 
-    def move_on(self, index: int) -> None:
-        """Switch to the next master after the one at `index` failed, unless that was done already."""
-        if index == self.current_index:
-            self.current_index = (index + 1) % len(self._transports)
+    def transport(self, url: str) -> MasterTransport:
+        if url not in self._transports:
+            self._transports[url] = self._connect(url)
+        return self._transports[url]
+
+    def apply_list(self, reported: Sequence[str]) -> None:
+        """Take the masters that one of them reported to be alive; those that are gone are forgotten."""
+        if not self._directory.update(reported):
+            return
+        urls = self._directory.urls
+        self._transports = {url: transport for url, transport in self._transports.items() if url in urls}
+        if self.current not in urls:
+            self.current = urls[0]
+
+    def move_on(self, failed: str) -> None:
+        """Switch to the next master after this one failed, unless that was done already."""
+        if failed == self.current:
+            self.current = next_url(self._directory.urls, failed)
 
     def backoff_s(self, failures: int, first_s: float, longest_s: float) -> float:
         """Exponential back-off with jitter, so that nodes that failed together do not come back together."""

@@ -95,19 +95,19 @@ class SessionOpener:
         reported: list[int] = []
         while True:
             await self._wait_for_next_try()
-            index, sent_at = self._masters.current_index, self._clock.monotonic()
+            master, sent_at = self._masters.current, self._clock.monotonic()
             self._not_before = sent_at + self._masters.add_jitter(BETWEEN_SESSIONS_S)
             self._outcomes.save()
             request = self._build_request()
             try:
                 async with asyncio.timeout(OPEN_S):
-                    answer = await self._masters[index].open(request)
+                    answer = await self._masters.transport(master).open(request)
             except (NotAllowed, NotFound) as exc:
                 self._rejections.record_rejection()
                 if self._rejections.are_believed:
                     raise NodeRemoved(str(exc)) from exc
-                self._on_event(AgentEvent.CALL_FAILED, {"call": "open", "master": index, "error": repr(exc)})
-                self._masters.move_on(index)
+                self._on_event(AgentEvent.CALL_FAILED, {"call": "open", "master": master, "error": repr(exc)})
+                self._masters.move_on(master)
                 self._not_before = self._clock.monotonic() + self._masters.add_jitter(self._rejections.pause_s)
             except (CrawlfleetError, TimeoutError) as exc:
                 if isinstance(exc, MessageTooLarge):
@@ -115,13 +115,14 @@ class SessionOpener:
                 elif isinstance(exc, TimeoutError):
                     self._outcomes.shrink_batches(request.outcomes)
                 failures += 1
-                self._on_event(AgentEvent.CALL_FAILED, {"call": "open", "master": index, "error": repr(exc)})
-                self._masters.move_on(index)
+                self._on_event(AgentEvent.CALL_FAILED, {"call": "open", "master": master, "error": repr(exc)})
+                self._masters.move_on(master)
                 backoff_s = self._masters.backoff_s(failures, FIRST_BACKOFF_S, LONGEST_BACKOFF_S)
                 self._not_before = self._clock.monotonic() + backoff_s
             else:
                 self._rejections.clear()
                 self._newest_session = answer.session
+                self._masters.apply_list(answer.masters)
                 reported += self._outcomes.drop(answer.acknowledged)
                 failures = 0
                 if answer.is_open:

@@ -68,8 +68,8 @@ class SyncCall:
     """A sync call under way."""
 
     number: int
-    master_index: int
-    """Index of the master in the list of masters."""
+    master: str
+    """Address of the master."""
     sent_at: float
     wait_s: float
     silent_at: float
@@ -200,7 +200,7 @@ class Syncer:
         """Monotonic time at which the older of two calls at one master is given up; None where that helps nothing."""
         if len(self._calls) < MAX_CALLS or self._calls[0].is_given_up or len(self._masters) < 2:
             return None
-        if len({call.master_index for call in self._calls}) > 1:
+        if len({call.master for call in self._calls}) > 1:
             return None
         return max(call.silent_at for call in self._calls)
 
@@ -208,7 +208,7 @@ class Syncer:
         for older in self._calls:
             if older.number > self._answered_number and older.silent_at <= now:
                 self._failures += 1
-                self._masters.move_on(older.master_index)
+                self._masters.move_on(older.master)
         self._number += 1
         wait_s = self._poll_wait_s()
         unreported = self._parts.slots.unreported_starts()
@@ -224,7 +224,7 @@ class Syncer:
             self._parts.sync_trigger.schedule_sync(within_s=max(0.0, youngest + START_REPORT_S - now))
         call = SyncCall(
             self._number,
-            self._masters.current_index,
+            self._masters.current,
             now,
             wait_s,
             now + wait_s + self._parts.config.sync_s / 3,
@@ -273,12 +273,13 @@ class Syncer:
             wants=parts.slices.pending_requests(),
             figures=parts.grants.host_stats.next_batch(self._session.number, self._number, is_last=self._may_leave()),
             is_departing=parts.drain.is_leaving,
+            masters_mark=self._masters.mark,
         )
 
     async def _await_answer(self, call: SyncCall, request: SyncUp) -> None:
         try:
             async with call.timeout:
-                answer = await self._masters[call.master_index].sync(request)
+                answer = await self._masters.transport(call.master).sync(request)
         except (NotAllowed, NotFound) as exc:
             self._report_failure(call, exc)
             self._handle_rejection(call)
@@ -298,14 +299,14 @@ class Syncer:
             self._parts.sync_trigger.wake()
 
     def _report_failure(self, call: SyncCall, exc: Exception) -> None:
-        data: dict[str, object] = {"call": "sync", "master": call.master_index, "error": repr(exc)}
+        data: dict[str, object] = {"call": "sync", "master": call.master, "error": repr(exc)}
         self._on_event(AgentEvent.CALL_FAILED, data)
 
     def _schedule_retry(self, call: SyncCall) -> None:
         if call.number < self._answered_number:
             return
         self._failures += 1
-        self._masters.move_on(call.master_index)
+        self._masters.move_on(call.master)
         backoff_s = self._masters.backoff_s(self._failures, FIRST_BACKOFF_S, LONGEST_BACKOFF_S)
         self._not_before = self._clock.monotonic() + backoff_s
 
@@ -331,6 +332,7 @@ class Syncer:
         match answer.verdict:
             case SyncVerdict.OK:
                 self._renew_lease(call)
+                self._masters.apply_list(answer.masters)
                 is_new = self._parts.commands.apply_answer(answer, call.number, self._number) or is_new
                 if call.is_leaving:
                     self._ending = SyncEnding.LEFT

@@ -6,9 +6,9 @@ import os
 
 import aiohttp
 
-from crawlfleet.execution.crawl.fetch.address_guard import AddressRefused
 from crawlfleet.execution.crawl.fetch.connections import NotHttp
 from crawlfleet.execution.page_failures import PageFailed
+from crawlfleet.network.address_guard import AddressRefused
 
 FAILURES = (AddressRefused, TimeoutError, aiohttp.ClientError, OSError, ValueError)
 """Exceptions of a request that failed; ValueError, because headers that a server sends are not always HTTP."""

@@ -17,7 +17,6 @@ from aiohttp.resolver import ThreadedResolver
 
 from crawlfleet.execution.budget.host_gate import HostGate, NoGrant, OpenGate
 from crawlfleet.execution.budget.quota_meter import QuotaMeter
-from crawlfleet.execution.crawl.fetch.address_guard import AddressGuard, GuardedResolver, plain_host
 from crawlfleet.execution.crawl.fetch.connection_failures import FAILURES, failure_from_exception
 from crawlfleet.execution.crawl.fetch.connections import Connector
 from crawlfleet.execution.crawl.fetch.cookies import CookieSession
@@ -39,8 +38,10 @@ from crawlfleet.execution.crawl.fetch.responses import (
 )
 from crawlfleet.execution.crawl.frontier.urls import budget_host, origin_prefix, parse_origin
 from crawlfleet.execution.page_failures import BY_STATUS, PageFailed
+from crawlfleet.execution.process_state.fetch_trace import FetchTrace, current_fetch_trace
 from crawlfleet.execution.process_state.proxy_pool import Proxy, ProxyRotation
 from crawlfleet.model.host_stats import error_place, record_answer
+from crawlfleet.network.address_guard import AddressGuard, GuardedResolver, plain_host
 
 MAX_HOPS = 10
 CONNECT_S = 10.0
@@ -79,6 +80,8 @@ class _Turn:
     conditions: Mapping[str, str] = field(default_factory=dict)
     left_at: float = 0.0
     """Monotonic time at which the request left on its connection."""
+    status: int = 0
+    """Status of the answer; 0 without one."""
 
 
 class Fetcher:
@@ -182,6 +185,8 @@ class Fetcher:
             try:
                 await self._gate.begin_request(turn.host)
                 try:
+                    if (trace := current_fetch_trace()) is not None:
+                        return await self._send_traced(url, turn, max_bytes, is_readable, trace)
                     return await self._send_request(url, turn, max_bytes, is_readable)
                 finally:
                     self._gate.end_request(turn.host)
@@ -191,6 +196,22 @@ class Fetcher:
                 if self._meter is not None and turn.is_paid:
                     self._meter.unsent()
                 raise
+
+    async def _send_traced(
+        self, url: str, turn: _Turn, max_bytes: int, is_readable: IsReadable | None, trace: FetchTrace
+    ) -> Fetched | Redirect:
+        """Send a request and record it."""
+        began_ns, error = time.time_ns(), ""
+        try:
+            return await self._send_request(url, turn, max_bytes, is_readable)
+        except PageFailed as exc:
+            error = exc.kind
+            raise
+        except BaseException as exc:
+            error = type(exc).__name__
+            raise
+        finally:
+            trace.add(url, began_ns, turn.status, error)
 
     async def _await_departure(self, turn: _Turn) -> None:
         """Check once more right before a request leaves.
@@ -220,6 +241,7 @@ class Fetcher:
             prepared = self._get_prepared(url, proxy)
             response = await self._client.get(prepared, url, turn.conditions, lambda: self._await_departure(turn))
             try:
+                turn.status = response.status
                 record_answer(figures, response.status, time.monotonic() - turn.left_at)
                 if self._proxy_selector is not None and proxy is not None:
                     self._proxy_selector.note_answer(proxy, response.status, time.monotonic() - began_at)

@@ -13,17 +13,17 @@ from collections.abc import Mapping
 
 import aiohttp
 
-from crawlfleet.execution.crawl.fetch.address_guard import (
+from crawlfleet.execution.crawl.fetch.http_client import RequestOptions
+from crawlfleet.execution.crawl.frontier.urls import budget_host, parse_origin
+from crawlfleet.execution.page_failures import PageFailed
+from crawlfleet.execution.process_state.proxy_pool import NoProxy, Proxy, ProxyRotation
+from crawlfleet.network.address_guard import (
     AddressGuard,
     AddressRefused,
     GuardedResolver,
     as_address,
     plain_host,
 )
-from crawlfleet.execution.crawl.fetch.http_client import RequestOptions
-from crawlfleet.execution.crawl.frontier.urls import budget_host, parse_origin
-from crawlfleet.execution.page_failures import PageFailed
-from crawlfleet.execution.process_state.proxy_pool import NoProxy, Proxy, ProxyRotation
 
 RESOLVED_S = 60.0
 NAMES = 1_000

@@ -12,13 +12,13 @@ from itertools import islice
 
 from protego import Protego
 
-from crawlfleet.execution.crawl.fetch.address_guard import AddressRefused
 from crawlfleet.execution.crawl.fetch.charset import decode_page
 from crawlfleet.execution.crawl.fetch.fetcher import Fetcher
 from crawlfleet.execution.crawl.fetch.responses import Fetched
 from crawlfleet.execution.crawl.frontier.urls import canonical_url, origin_prefix, parse_origin, url_host
 from crawlfleet.execution.page_failures import PageFailed, PageSkipped
 from crawlfleet.execution.process_state.robots_cache import FAILED_S, RobotsCache, RobotsEntry
+from crawlfleet.network.address_guard import AddressRefused
 
 ROBOTS_BYTES = 500 << 10
 ROBOTS_HOPS = 5

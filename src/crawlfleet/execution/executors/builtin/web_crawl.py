@@ -96,7 +96,6 @@ class WebCrawl(Executor):
         # Every process lists the built-in types; only one that crawls needs the engine.
         from crawlfleet.execution.crawl.engine.collected_items import CollectedItems
         from crawlfleet.execution.crawl.engine.crawl import Crawl
-        from crawlfleet.execution.crawl.fetch.address_guard import AddressGuard
         from crawlfleet.execution.crawl.fetch.fetcher import Fetcher
         from crawlfleet.execution.crawl.parse.page_parser import NO_MARKS
         from crawlfleet.execution.crawl.parse.parser_dispatch import PageParser
@@ -105,6 +104,7 @@ class WebCrawl(Executor):
         from crawlfleet.execution.crawl.shared.shared_crawl_seeds import MEMBER
         from crawlfleet.execution.crawl.shared.shared_frontier import BatchItems, SharedFrontier
         from crawlfleet.execution.crawl.shared.shared_page_notes import SharedPageNotes
+        from crawlfleet.network.address_guard import AddressGuard
 
         began = time.monotonic()
         plan = _build_plan(context)

@@ -30,6 +30,7 @@ from crawlfleet.execution.executors.protocol import (
     EarlierNotes,
     ExtendGrants,
     FetchEarlierNotes,
+    FetchSpans,
     FrameConnection,
     GrantsInEffect,
     HostNoteReport,
@@ -47,6 +48,7 @@ from crawlfleet.execution.executors.protocol import (
     ToAgent,
     ToProcess,
 )
+from crawlfleet.execution.process_state.fetch_trace import begin_fetch_trace
 from crawlfleet.execution.process_state.proxy_pool import NODE_POOL, ProxyPool
 from crawlfleet.execution.process_state.robots_cache import RobotsCache
 from crawlfleet.execution.sdk import TaskContext, TaskError, TryLater, run_executor
@@ -169,10 +171,16 @@ class ProcessLoop:
         self._streams[start.execution] = stream
         if start.is_metered:
             self._meters[start.execution] = QuotaMeter(_AgentMeterLink(self._frames, start.execution))
+        fetches = begin_fetch_trace() if start.traceparent else None
+        if start.traceparent and self._is_isolated:
+            # The process has this one execution, whose code may have spans of its own.
+            os.environ["TRACEPARENT"] = start.traceparent
         try:
             done = await self._call_executor(start, stream)
         except asyncio.CancelledError:
             done = Done(start.execution, is_completed=False, is_cancelled=True, metrics=stream.encode_metrics())
+        if fetches is not None and fetches.records:
+            self._frames.send(FetchSpans(start.execution, fetches.records))
         stream.close()
         del self._streams[start.execution]
         if (meter := self._meters.pop(start.execution, None)) is not None:

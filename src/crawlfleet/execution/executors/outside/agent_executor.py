@@ -25,6 +25,7 @@ from crawlfleet.execution.executors.outside.running_execution import (
     run_uncancelled,
 )
 from crawlfleet.execution.executors.outside.shared_process import SharedProcess, SharedProcessPool
+from crawlfleet.execution.executors.outside.traced_execution import run_traced
 from crawlfleet.execution.executors.protocol import Done, ProcessConfig
 from crawlfleet.execution.executors.registry import ExecutorEntry
 from crawlfleet.execution.master_calls.proxy_reports import ProxyHealthReports
@@ -32,6 +33,7 @@ from crawlfleet.execution.outcome_validation import failed_outcome
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import ExecutionId
+from crawlfleet.observe.tracing import Tracing
 from crawlfleet.ports.executor import Stopped
 from crawlfleet.wire.sync import AssignmentBody, OutcomeBody, ProgressBody
 
@@ -69,6 +71,8 @@ class AgentExecutor:
         self.proxies = ProxyHealthReports()
         self._entries = entries
         self._uploader = uploader
+        self.tracing: Tracing | None = None
+        """Where the spans of executions are sent; None while traces are off."""
         self._directory = directory
         self._memory_bytes = memory_mb << 20
         # What may wait here for a master is bounded for the whole node.
@@ -127,16 +131,20 @@ class AgentExecutor:
         entry = self._entries.get(assignment.task_type)
         if entry is None:
             return failed_outcome(assignment, f"this node has no executor for {assignment.task_type}")
-        if entry.is_builtin and not assignment.is_alone:
-            return await self._run_shared(assignment)
-        return await self._run_isolated(assignment)
+        run = self._run_shared if entry.is_builtin and not assignment.is_alone else self._run_isolated
+        if self.tracing is None:
+            return await run(self._make_execution(assignment))
+        return await run_traced(self.tracing, assignment, run, self._make_execution)
 
-    async def _run_shared(self, assignment: AssignmentBody) -> OutcomeBody:
+    def _make_execution(self, assignment: AssignmentBody, traceparent: str = "") -> RunningExecution:
+        return RunningExecution(assignment, self._uploader, self._progress.__setitem__, self._slices, traceparent)
+
+    async def _run_shared(self, execution: RunningExecution) -> OutcomeBody:
+        assignment = execution.assignment
         handed_at = time.monotonic()
         process = await self._shared.wait_for_least_busy()
         if process is None:
             return OutcomeBody(assignment.task, assignment.execution, End.RETURNED, message="its agent ended")
-        execution = RunningExecution(assignment, self._uploader, self._progress.__setitem__, self._slices)
         process.start_execution(execution)
         self._on_start(assignment.execution, time.monotonic() - handed_at)
         try:
@@ -148,8 +156,8 @@ class AgentExecutor:
             await run_uncancelled(process.stop_execution(execution))
             return await self._cancelled_outcome(execution)
 
-    async def _run_isolated(self, assignment: AssignmentBody) -> OutcomeBody:
-        execution = RunningExecution(assignment, self._uploader, self._progress.__setitem__, self._slices)
+    async def _run_isolated(self, execution: RunningExecution) -> OutcomeBody:
+        assignment = execution.assignment
         memory_bytes = max(self._memory_bytes, assignment.memory_mb << 20)
         is_builtin = self._entries[assignment.task_type].is_builtin
         config = msgspec.structs.replace(self._config, proxy_pools=self._pools) if is_builtin else self._config

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from random import Random
@@ -21,7 +21,8 @@ import zstandard
 
 from crawlfleet.errors import CrawlfleetError, NotAllowed, NotFound, Unavailable
 from crawlfleet.execution.executors.inside.output_stream import encode_log_line
-from crawlfleet.execution.master_calls.http_calls import UnknownCrawlError, call_master, normalise_master_url
+from crawlfleet.execution.master_calls.http_calls import UnknownCrawlError, call_master
+from crawlfleet.execution.master_calls.master_directory import MasterDirectory, next_url
 from crawlfleet.execution.master_calls.rejections import BELIEVED_S
 from crawlfleet.model.ids import ExecutionId, TaskId, execution_text, task_text
 
@@ -70,12 +71,12 @@ class _ChunkStream:
 class ChunkUploader:
     """The uploads of an agent: the master in use, and a limit of concurrent chunks."""
 
-    def __init__(self, session: aiohttp.ClientSession, masters: Sequence[str], secret: str, rng: Random) -> None:
+    def __init__(self, session: aiohttp.ClientSession, masters: MasterDirectory, secret: str, rng: Random) -> None:
         self._session = session
-        self._masters = [normalise_master_url(url) for url in masters]
+        self._masters = masters
         self._secret = secret
         self._rng = rng
-        self._master_index = 0
+        self._master = masters.urls[0]
         self._logged_at = float("-inf")
         self._put_turn = asyncio.Semaphore(MAX_CONCURRENT_PUTS)
         self._compressor = zstandard.ZstdCompressor(level=3)
@@ -113,13 +114,13 @@ class ChunkUploader:
         failures = 0
         rejected_at: float | None = None
         while True:
-            index = self._master_index
+            master = self._master
             try:
                 async with turn:
                     return await call_master(
                         self._session,
                         method,
-                        f"{self._masters[index]}{path}",
+                        f"{master}{path}",
                         bearer=self._secret,
                         body=body,
                         within_s=PUT_S,
@@ -136,8 +137,8 @@ class ChunkUploader:
                         raise
                 failures += 1
                 self._log_waiting(path, exc)
-                if index == self._master_index:
-                    self._master_index = (index + 1) % len(self._masters)
+                if master == self._master:
+                    self._master = next_url(self._masters.urls, master)
                 backoff_s = min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(failures - 1, 20))
                 await asyncio.sleep(backoff_s * (0.5 + self._rng.random()))
 

@@ -19,6 +19,7 @@ from crawlfleet.execution.executors.protocol import (
     EarlierNotes,
     ExecutionMessage,
     FetchEarlierNotes,
+    FetchSpans,
     Items,
     LogLines,
     MasterAnswer,
@@ -30,6 +31,7 @@ from crawlfleet.execution.executors.protocol import (
     WarcRecords,
 )
 from crawlfleet.execution.master_calls.http_calls import StaleExecutionError, UnknownCrawlError
+from crawlfleet.execution.process_state.fetch_trace import MAX_FETCHES, FetchRecord
 from crawlfleet.model import limits
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import ExecutionId
@@ -77,9 +79,13 @@ class RunningExecution:
         uploader: ChunkUploader,
         on_progress: Callable[[int, bytes], None],
         slices: QuotaSlices | None = None,
+        traceparent: str = "",
     ) -> None:
         self.assignment = assignment
         self._slices = slices
+        self._traceparent = traceparent
+        self.fetches: list[FetchRecord] = []
+        """First requests of a traced execution, known at its end."""
         self.used: UsedBody | None = None
         """Quota usage of a metered execution, known at its end."""
         self.id = assignment.execution
@@ -109,6 +115,7 @@ class RunningExecution:
             assignment.timeout_s,
             assignment.retry,
             assignment.is_metered,
+            self._traceparent,
         )
 
     @property
@@ -140,6 +147,9 @@ class RunningExecution:
             case FetchEarlierNotes():
                 # One at a time: the caller waits for the answer.
                 self._notes_task = self._notes_task or asyncio.create_task(self._send_earlier_notes(message))
+            case FetchSpans():
+                # Of a process that runs foreign code: it may send anything.
+                self.fetches = [record for record in message.records[:MAX_FETCHES] if record.is_possible]
             case Done():
                 self.set_end(message)
 

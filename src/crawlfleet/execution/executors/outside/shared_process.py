@@ -24,6 +24,7 @@ from crawlfleet.execution.executors.protocol import (
     Credit,
     Done,
     FetchEarlierNotes,
+    FetchSpans,
     GrantsInEffect,
     HostNoteReport,
     HostUsageReport,
@@ -160,7 +161,7 @@ class SharedProcess(ExecutorProcess):
                 case Done():
                     if (execution := self._executions.pop(message.execution, None)) is not None:
                         execution.handle_message(message)
-                case ProgressFigures() | SliceRequest() | MasterRequest() | FetchEarlierNotes():
+                case ProgressFigures() | SliceRequest() | MasterRequest() | FetchEarlierNotes() | FetchSpans():
                     if (execution := self._executions.get(message.execution)) is not None:
                         execution.handle_message(message)
                 case Items() | LogLines() | WarcRecords():

@@ -17,7 +17,6 @@ from crawlfleet.execution.crawl.engine.collected_items import CollectedItems
 from crawlfleet.execution.crawl.engine.crawl import Crawl
 from crawlfleet.execution.crawl.engine.host_outages import HostOutages, is_answered
 from crawlfleet.execution.crawl.engine.plan import CrawlPlan, make_crawl_plan
-from crawlfleet.execution.crawl.fetch.address_guard import AddressGuard
 from crawlfleet.execution.crawl.fetch.fetcher import Fetcher
 from crawlfleet.execution.crawl.frontier.patterns import BadRule, Patterns
 from crawlfleet.execution.crawl.parse.extract.extraction_plan import BadPlan
@@ -31,6 +30,7 @@ from crawlfleet.execution.executors.shops.shop_schema import VISIT_NAMES
 from crawlfleet.execution.page_failures import PageFailed
 from crawlfleet.execution.sdk import TaskContext, TaskError
 from crawlfleet.model.product import Product, ProductKey, product_key
+from crawlfleet.network.address_guard import AddressGuard
 
 GONE_STATUSES = frozenset({404, 410})
 """HTTP statuses of a page that does not exist, rather than one that is unavailable now."""

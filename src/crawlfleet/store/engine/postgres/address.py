@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -53,12 +54,15 @@ _MISTAKES = (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCata
 """Errors of a wrong address: an unknown user, an unknown database, and what asyncpg cannot parse."""
 
 
+_TARGET = "target_session_attrs"
+_UNKNOWN_PARAMETER = "unsupported startup parameter"
+"""Part of the error message with which a pooler refuses settings of connections."""
 _FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 
 
 def normalise_address(address: str) -> str:
-    """Remove the parameters that only other clients understand. Raises ConfigError when the query of the address is
-    wrong."""
+    """Remove the parameters that only other clients understand, and ask for the host that takes writes where there are
+    several. Raises ConfigError when the query of the address is wrong."""
     parts = urlsplit(address)
     try:
         parameters = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
@@ -68,8 +72,17 @@ def normalise_address(address: str) -> str:
     if ignored:
         write_log = log.warning if _WEAKENS.intersection(ignored) else log.info
         write_log("store_parameters_ignored", parameters=ignored)
+    if _has_many_hosts(parts.netloc, parameters) and not any(name == _TARGET for name, _ in parameters):
+        # The default of the driver is the first host that answers, which may be a standby.
+        parameters.append((_TARGET, "read-write"))
     kept = [(name, _find_file(name, value)) for name, value in parameters if name not in _LIBPQ_ONLY]
-    return urlunsplit(parts._replace(query=urlencode(kept)))
+    normalised = urlunsplit(parts._replace(query=urlencode(kept)))
+    # An address without a host, whose host is a parameter, loses its slashes.
+    return normalised if parts.netloc else normalised.replace(":/", ":///", 1)
+
+
+def _has_many_hosts(netloc: str, parameters: Sequence[tuple[str, str]]) -> bool:
+    return "," in netloc.rpartition("@")[2] or any(name == "host" and "," in value for name, value in parameters)
 
 
 def _find_file(name: str, value: str) -> str:
@@ -90,6 +103,11 @@ def find_mistake(exc: BaseException) -> str | None:
         return (
             f"the server's certificate is not accepted ({exc.verify_message}): name its authority in the address, "
             "?sslmode=verify-full&sslrootcert=FILE"
+        )
+    if isinstance(exc, asyncpg.ProtocolViolationError) and _UNKNOWN_PARAMETER in str(exc):
+        return (
+            f"a pooler between the masters and the server refuses the settings of connections ({exc}): give the "
+            "address of PostgreSQL itself"
         )
     if isinstance(exc, ConnectionError) and _TLS_REFUSED in str(exc):
         return "the server speaks no TLS, and the address asks for it (sslmode)"

@@ -8,6 +8,9 @@ One case the server does not detect: a client that freezes in the middle of a CO
 It is not idle, and the server does not apply the statement timeout while it waits for a client. So a transaction that
 had to wait too long for a lock ends the connections that wait for their clients and hold locks, and is run again.
 
+After a switchover connections may lead to a server that takes no writes any more. That is StoreUnavailable as well, and
+all connections are opened anew: with several hosts in the address they find the one that takes writes.
+
 Whether a transaction whose COMMIT was not answered took effect is not known here: that is OutcomeUnknown, and the
 caller reads again before deciding.
 """
@@ -20,11 +23,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import asyncpg
+import structlog
 from sqlalchemy import Select
 from sqlalchemy.dialects.postgresql.asyncpg import dialect as asyncpg_dialect
 
 from crawlfleet.errors import InvariantBroken, NotLeader, OutcomeUnknown, ReadTooLong, StoreUnavailable
 from crawlfleet.model.instants import Instant
+from crawlfleet.store.engine.postgres.server_errors import AGAIN, AWAY, error_text, store_unavailable
+from crawlfleet.store.engine.postgres.session_settings import (
+    IDLE_IN_TRANSACTION_MS,
+    check_settings,
+    session_settings,
+)
 from crawlfleet.store.engine.postgres.transaction import PostgresTx, render_sql
 from crawlfleet.store.engine.sqlalchemy_query import BROWSE_S, BROWSERS, PAGE_BYTES, RowPage, Sift, compile_query
 from crawlfleet.store.engine.transaction import LEADER_CHECK, Row, Tx
@@ -36,8 +46,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-IDLE_IN_TRANSACTION_MS = 2_000
-LOCK_TIMEOUT_MS = 3_000
+log = structlog.get_logger()
+
 STATEMENT_TIMEOUT_MS = 30_000
 PATIENCE_S = 8.0
 """Timeout for a transaction as a whole, including the wait for a connection: a server that hangs answers no one, and
@@ -46,22 +56,9 @@ BROWSE_GRACE_S = 2.0
 """Grace after the deadline of a read for people, for a server that does not even cancel it."""
 CONNECT_S = 5.0
 """Timeout for a new connection; a server that accepts none by then is away."""
+RENEW_EVERY_S = 1.0
+"""Minimum time between two renewals of all connections while the server is read-only."""
 _TRIES = 5
-_AGAIN = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
-# The driver raises InternalClientError for a connection that died while it was in use.
-_AWAY = (
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.LockNotAvailableError,
-    asyncpg.QueryCanceledError,
-    asyncpg.IdleInTransactionSessionTimeoutError,
-    asyncpg.CannotConnectNowError,
-    OSError,
-    TimeoutError,
-)
 _DIALECT = asyncpg_dialect()  # type: ignore[no-untyped-call]
 _BEGIN = "BEGIN"
 _LEADER_CHECK = render_sql(LEADER_CHECK)
@@ -77,21 +74,39 @@ WHERE datname = current_database() AND usename = current_user AND application_na
 
 
 class PostgresEngine:
-    def __init__(self, pool: Pool, browsers: Pool, browse_s: float) -> None:
+    def __init__(
+        self, pool: Pool, browsers: Pool, browse_s: float, on_switchover: Callable[[], None] | None = None
+    ) -> None:
         self._pool = pool
         self._browse_s = browse_s
         self._browsers = browsers
         """Pool of a few connections, separate from those that the loops and the nodes wait for."""
+        self._on_switchover = on_switchover
+        self._renewed_at = float("-inf")
 
     @classmethod
-    async def connect(cls, dsn: str, *, connections: int = 8, browse_s: float = BROWSE_S) -> PostgresEngine:
+    async def connect(
+        cls,
+        dsn: str,
+        *,
+        connections: int = 8,
+        browse_s: float = BROWSE_S,
+        on_switchover: Callable[[], None] | None = None,
+    ) -> PostgresEngine:
+        """Connect. `on_switchover` is called when the server has become read-only, for connections of other owners.
+        Raises StoreUnavailable, or ConfigError when the settings of our connections do not reach the server."""
         pool = await cls._make_pool(dsn, _APPLICATION, connections, STATEMENT_TIMEOUT_MS)
         browsers = await cls._make_pool(dsn, "crawlfleet browse", BROWSERS, int(browse_s * 1000))
         try:
-            async with pool.acquire():
-                return cls(pool, browsers, browse_s)
-        except _AWAY as exc:
-            raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
+            async with pool.acquire() as connection:
+                await check_settings(connection, session_settings(_APPLICATION, STATEMENT_TIMEOUT_MS))
+            return cls(pool, browsers, browse_s, on_switchover)
+        except BaseException as exc:
+            pool.terminate()
+            browsers.terminate()
+            if isinstance(exc, AWAY):
+                raise StoreUnavailable(f"PostgreSQL: {error_text(exc)}") from exc
+            raise
 
     @staticmethod
     async def _make_pool(dsn: str, name: str, connections: int, statement_timeout_ms: int) -> Pool:
@@ -105,29 +120,16 @@ class PostgresEngine:
                 reset=_nothing_to_reset,
                 timeout=CONNECT_S,
                 command_timeout=statement_timeout_ms / 1000 + BROWSE_GRACE_S,
-                server_settings={
-                    "application_name": name,
-                    "idle_in_transaction_session_timeout": str(IDLE_IN_TRANSACTION_MS),
-                    "lock_timeout": str(LOCK_TIMEOUT_MS),
-                    "statement_timeout": str(statement_timeout_ms),
-                    # Hot tables churn: a cached plan, made while a table was nearly empty, would read all of it when
-                    # it is full. Planning each time uses the current size of the table, and costs a batch next to
-                    # nothing.
-                    "plan_cache_mode": "force_custom_plan",
-                    "enable_seqscan": "off",
-                    # A bitmap would collect a whole lane and sort it, where the index has its head in order.
-                    "enable_bitmapscan": "off",
-                    "jit": "off",
-                },
+                server_settings=session_settings(name, statement_timeout_ms),
             )
-        except _AWAY as exc:
-            raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
+        except AWAY as exc:
+            raise StoreUnavailable(f"PostgreSQL: {error_text(exc)}") from exc
 
     async def write(self, work: Callable[[Tx], Awaitable[T]], term: int | None = None) -> T:
         for tried in range(1, _TRIES + 1):
             try:
                 return await self._run_transaction(work, term)
-            except _AGAIN as exc:
+            except AGAIN as exc:
                 if tried == _TRIES:
                     raise StoreUnavailable(f"PostgreSQL: {exc}") from exc
             except StoreUnavailable as exc:
@@ -163,23 +165,35 @@ class PostgresEngine:
                 await connection.execute("COMMIT")
                 is_committing = False
                 return outcome
-        except _AWAY as exc:
+        except AWAY as exc:
             if is_committing:
-                raise OutcomeUnknown(f"PostgreSQL did not answer a commit: {_error_text(exc)}") from exc
-            if isinstance(exc, asyncpg.DiskFullError):
-                raise StoreUnavailable(f"PostgreSQL: {exc}", told="the disk of the store is full") from exc
-            raise StoreUnavailable(f"PostgreSQL: {_error_text(exc)}") from exc
+                raise OutcomeUnknown(f"PostgreSQL did not answer a commit: {error_text(exc)}") from exc
+            await self._renew_after_switchover(exc)
+            raise store_unavailable(exc) from exc
         except asyncpg.PostgresError as exc:
-            if isinstance(exc, _AGAIN):
+            if isinstance(exc, AGAIN):
                 raise
             raise InvariantBroken(f"PostgreSQL: {exc}") from exc
+
+    async def _renew_after_switchover(self, exc: BaseException) -> None:
+        """Have every connection opened anew when the server has become read-only: the address may lead to another
+        server by now. Not for each failed write: the server may stay read-only for long."""
+        now = asyncio.get_running_loop().time()
+        if not isinstance(exc, asyncpg.ReadOnlySQLTransactionError) or now - self._renewed_at < RENEW_EVERY_S:
+            return
+        self._renewed_at = now
+        log.warning("store_read_only", error=str(exc), hint="connections are opened anew")
+        await self._pool.expire_connections()
+        await self._browsers.expire_connections()
+        if self._on_switchover is not None:
+            self._on_switchover()
 
     async def read(self, work: Callable[[Tx], Awaitable[T]]) -> T:
         try:
             async with asyncio.timeout(PATIENCE_S), self._pool.acquire() as connection, _LeftAtOnce(connection):
                 return await work(PostgresTx(connection))
-        except _AWAY as exc:
-            raise StoreUnavailable(f"PostgreSQL: {_error_text(exc)}") from exc
+        except AWAY as exc:
+            raise store_unavailable(exc) from exc
         except asyncpg.PostgresError as exc:
             raise InvariantBroken(f"PostgreSQL: {exc}") from exc
 
@@ -190,9 +204,9 @@ class PostgresEngine:
             async with self._browse_connection() as connection:
                 return await work(PostgresTx(connection))
         except (asyncpg.QueryCanceledError, TimeoutError) as exc:
-            raise ReadTooLong(f"PostgreSQL: {_error_text(exc)}") from exc
-        except _AWAY as exc:
-            raise StoreUnavailable(f"PostgreSQL: {_error_text(exc)}") from exc
+            raise ReadTooLong(f"PostgreSQL: {error_text(exc)}") from exc
+        except AWAY as exc:
+            raise store_unavailable(exc) from exc
         except asyncpg.PostgresError as exc:
             raise InvariantBroken(f"PostgreSQL: {exc}") from exc
 
@@ -239,10 +253,6 @@ class PostgresEngine:
             self._pool.terminate()
 
 
-def _error_text(exc: BaseException) -> str:
-    return str(exc) or "no answer in time"
-
-
 async def _nothing_to_reset(_connection: object) -> None:
     """Reset nothing: no session lock, listener or setting outlives its transaction. This saves a round trip each
     time."""
@@ -272,7 +282,7 @@ async def _roll_back(connection: Connection) -> None:
     """Roll back; a connection that cannot even do that is terminated, which rolls back too."""
     try:
         await connection.execute("ROLLBACK")
-    except (*_AWAY, asyncpg.PostgresError):
+    except (*AWAY, asyncpg.PostgresError):
         _throw_away(connection)
 
 

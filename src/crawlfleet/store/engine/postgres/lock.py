@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 import structlog
 
-from crawlfleet.errors import ConfigError, StoreUnavailable
+from crawlfleet.errors import ConfigError, StoreInUse, StoreUnavailable
 from crawlfleet.store.engine.postgres.address import find_mistake
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ RETAKE_S = 1.0
 CONNECT_S = 5.0
 _KEY = 0x63726177_6D617374
 _KEEPALIVE = {"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3"}
-_AWAY = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError, ValueError)
+_AWAY = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError, ValueError)
 
 
 class DatabaseLock:
@@ -38,7 +38,7 @@ class DatabaseLock:
         self._retaking: asyncio.Task[None] | None = None
 
     async def acquire(self) -> None:
-        """Take the lock. Raises ConfigError when another master has it."""
+        """Take the lock. Raises StoreInUse when another master has it."""
         try:
             for _ in range(TRIES):
                 if await self._try_acquire():
@@ -51,7 +51,7 @@ class DatabaseLock:
             raise StoreUnavailable(f"PostgreSQL: {str(exc) or 'no answer'}") from exc
         self.release()
         whom = "one with it" if self._is_shared else "another one"
-        raise ConfigError(
+        raise StoreInUse(
             f"broker: memory: is for one master, and {whom} runs on this store. Masters that share a "
             "store need a broker that wakes them: give each of them --broker redis://HOST:PORT, or stop the other one"
         )
@@ -62,6 +62,11 @@ class DatabaseLock:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.terminate()
+
+    def renew(self) -> None:
+        """Take the lock again on a connection of its own: the one that has it leads to a server that is read-only."""
+        if self._connection is not None:
+            self._connection.terminate()
 
     async def _try_acquire(self) -> bool:
         if self._connection is None:

@@ -17,7 +17,7 @@ from sqlalchemy.dialects.postgresql import dialect as postgresql_dialect
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.store import schema, task_rows
 from crawlfleet.store.engine.sqlalchemy_query import row_bytes
-from crawlfleet.store.engine.transaction import MOVED_COLUMNS, START_GRACE_MS, Row
+from crawlfleet.store.engine.transaction import MOVED_COLUMNS, START_GRACE_MS, Row, replace_clause
 
 if TYPE_CHECKING:
     import asyncpg
@@ -63,9 +63,11 @@ COMPLETE = (
 
 
 def _add_pending(**types: str) -> str:
-    """Build the statement that inserts live rows whose columns of these names are sent as arrays of these types."""
+    """Build the statement that inserts live rows whose columns of these names are sent as arrays of these types; the
+    argument after them is the instant at which they are ready."""
     arrays = ", ".join(f"${n}::{type_}[]" for n, type_ in enumerate(types.values(), 1))
-    values = task_rows.new_live_values(**{name: f"a.{name}" for name in types})
+    ready_at = f"${len(types) + 1}::bigint"
+    values = task_rows.new_live_values(ready_at=ready_at, **{name: f"a.{name}" for name in types})
     return (
         f"INSERT INTO live ({', '.join(task_rows.LIVE_COLUMNS)}) "
         f"SELECT {values} FROM unnest({arrays}) AS a({', '.join(types)})"
@@ -75,10 +77,10 @@ def _add_pending(**types: str) -> str:
 ADD_PENDING = _add_pending(id="bigint", lane="bigint", timeout_s="int")
 ADD_PENDING_MEMBERS = _add_pending(id="bigint", lane="bigint", timeout_s="int", group_id="bigint")
 SEE = "INSERT INTO crawl_seen (crawl, hash) SELECT $1, unnest($2::bytea[]) ON CONFLICT DO NOTHING RETURNING hash"
-NOTE = (
-    "WITH moved AS (INSERT INTO counter_delta (project, status, n) "
-    "SELECT * FROM unnest($1::text[], $2::smallint[], $3::bigint[])) "
-    "INSERT INTO outbox (at, count, body) VALUES ($4, $5, $6)"
+OUTBOX = "INSERT INTO outbox (at, count, body) VALUES ($1, $2, $3)"
+OUTBOX_WITH_DELTA = (
+    "WITH delta AS (INSERT INTO figure_delta (at, body) VALUES ($1, $2)) "
+    "INSERT INTO outbox (at, count, body) VALUES ($3, $4, $5)"
 )
 
 
@@ -155,11 +157,17 @@ class PostgresTx:
             await self.flush_inserts()
             await self._connection.execute(insert_sql(table.name, tuple(columns), is_new=True), *_to_columns(rows))
 
-    async def add_pending(self, rows: Sequence[Row]) -> None:
+    async def add_pending(self, rows: Sequence[Row], now: int) -> None:
         columns = _to_columns(rows)
         is_grouped = any(columns[3])
         # Most tasks are in no group: a column without values is not sent.
-        self._held.append((ADD_PENDING_MEMBERS, columns) if is_grouped else (ADD_PENDING, columns[:3]))
+        self._held.append((ADD_PENDING_MEMBERS, [*columns, now]) if is_grouped else (ADD_PENDING, [*columns[:3], now]))
+
+    async def put_rows(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        if rows:
+            await self.flush_inserts()
+            sql = insert_sql(table.name, tuple(columns)) + replace_clause(table, columns)
+            await self._connection.execute(sql, *_to_columns(rows))
 
     async def update(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
         if rows:
@@ -184,9 +192,8 @@ class PostgresTx:
         columns = _to_columns(sorted(rows, key=lambda row: row[0]))
         return [tuple(record) for record in await self._connection.fetch(COMPLETE, *columns, now)]
 
-    async def write_log(self, deltas: Sequence[Row], outbox: Row) -> None:
-        moved = _to_columns(deltas) if deltas else [[], [], []]
-        await self._send_held([(NOTE, [*moved, *outbox])])
+    async def write_log(self, delta: Row | None, outbox: Row) -> None:
+        await self._send_held([(OUTBOX, [*outbox]) if delta is None else (OUTBOX_WITH_DELTA, [*delta, *outbox])])
 
     async def flush_inserts(self) -> None:
         """Send the inserts that still wait."""

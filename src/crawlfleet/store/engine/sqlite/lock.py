@@ -7,7 +7,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from crawlfleet.errors import ConfigError
+from crawlfleet.errors import ConfigError, StoreInUse
 
 
 class FileLock:
@@ -27,7 +27,7 @@ class FileLock:
         except OSError as exc:
             holder = os.read(file, 100).decode(errors="replace").strip() or "another process"
             os.close(file)
-            raise ConfigError(
+            raise StoreInUse(
                 f"store: {self._path.with_suffix('')} is in use by {holder}. One SQLite file serves one master; "
                 "for several masters use PostgreSQL (store = postgresql://...)"
             ) from exc

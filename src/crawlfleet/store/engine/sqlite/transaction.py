@@ -15,7 +15,7 @@ from sqlalchemy import Table
 
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.store import task_rows
-from crawlfleet.store.engine.transaction import MOVED_COLUMNS, START_GRACE_MS, Row
+from crawlfleet.store.engine.transaction import MOVED_COLUMNS, START_GRACE_MS, Row, replace_clause
 
 _AMONG = re.compile(r"AMONG\(\$(\d+)\)")
 _LOCK = re.compile(r" (?:LOCK_ROWS|SHARE_ROWS|SHARE_KEYS)\(\w+\)")
@@ -30,7 +30,9 @@ ASSIGNED = "SELECT id, execution FROM live WHERE id IN (SELECT value FROM json_e
 # row inside the database.
 ADD_PENDING = (
     f"INSERT INTO live ({', '.join(task_rows.LIVE_COLUMNS)}) "
-    f"SELECT {task_rows.new_live_values(id='value', lane='?2', timeout_s='?3', group_id='?4')} FROM json_each(?1)"
+    + "SELECT "
+    + task_rows.new_live_values(id="value", lane="?2", timeout_s="?3", group_id="?4", ready_at="?5")
+    + " FROM json_each(?1)"
 )
 HELD = f"SELECT {', '.join(MOVED_COLUMNS)} FROM live WHERE id IN (SELECT value FROM json_each(?))"
 KEEP_FINAL = (
@@ -42,7 +44,7 @@ KEEP_FINAL = (
 )
 DELETE = "DELETE FROM live WHERE id IN (SELECT value FROM json_each(?))"
 SEE = "INSERT OR IGNORE INTO crawl_seen (crawl, hash) VALUES (?, ?)"
-MOVED = "INSERT INTO counter_delta (project, status, n) VALUES (?, ?, ?)"
+DELTA = "INSERT INTO figure_delta (at, body) VALUES (?, ?)"
 TOLD = "INSERT INTO outbox (at, count, body) VALUES (?, ?, ?)"
 
 _to_json = msgspec.json.Encoder().encode
@@ -60,6 +62,11 @@ def render_sql(sql: str) -> str:
 def insert_sql(table: str, columns: tuple[str, ...], *, is_new: bool = False) -> str:
     verb = "INSERT OR IGNORE" if is_new else "INSERT"
     return f"{verb} INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+
+
+@lru_cache(maxsize=256)
+def put_sql(table: Table, columns: tuple[str, ...]) -> str:
+    return insert_sql(table.name, columns) + replace_clause(table, columns)
 
 
 @lru_cache(maxsize=256)
@@ -92,6 +99,9 @@ class SqliteTx:
     async def insert_new(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
         self._connection.executemany(insert_sql(table.name, tuple(columns), is_new=True), rows)
 
+    async def put_rows(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        self._connection.executemany(put_sql(table, tuple(columns)), rows)
+
     async def update(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
         self._connection.executemany(update_sql(table.name, tuple(columns)), rows)
 
@@ -111,12 +121,12 @@ class SqliteTx:
         executions = dict(self._connection.execute(ASSIGNED, [_to_json(tasks).decode()]).fetchall())
         return [task for task, _, run, _, _ in rows if executions.get(task) == run]
 
-    async def add_pending(self, rows: Sequence[Row]) -> None:
+    async def add_pending(self, rows: Sequence[Row], now: int) -> None:
         alike: dict[Row, list[int]] = {}
         for like, same in groupby(rows, key=itemgetter(1, 2, 3)):
             alike.setdefault(like, []).extend(map(itemgetter(0), same))
         for like, tasks in alike.items():
-            self._connection.execute(ADD_PENDING, [_to_json(tasks).decode(), *like])
+            self._connection.execute(ADD_PENDING, [_to_json(tasks).decode(), *like, now])
 
     async def complete_tasks(self, rows: Sequence[Row], now: int) -> Sequence[Row]:
         run, fence = self._connection.execute, itemgetter(0, 1, 2)
@@ -146,9 +156,9 @@ class SqliteTx:
         body = _to_json(list(zip(*sent, strict=True))).decode()
         self._connection.execute(KEEP_FINAL.format(**words), [body, now])
 
-    async def write_log(self, deltas: Sequence[Row], outbox: Row) -> None:
-        if deltas:
-            self._connection.executemany(MOVED, deltas)
+    async def write_log(self, delta: Row | None, outbox: Row) -> None:
+        if delta is not None:
+            self._connection.execute(DELTA, delta)
         self._connection.execute(TOLD, outbox)
 
 

@@ -11,6 +11,10 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
+from crawlfleet.store.engine.migrations.alert_tables import ALERT_TABLES, create_alert_tables
+from crawlfleet.store.engine.migrations.figure_tables import FIGURE_TABLES, create_figure_tables
+from crawlfleet.store.engine.migrations.pull_tables import PULL_TABLES, create_pull_tables
+
 revision = "0001"
 down_revision = None
 branch_labels = None
@@ -62,21 +66,24 @@ _TABLES = (
     "id_slot",
     "outbox",
     "event_log",
-    "counter",
-    "counter_delta",
+    *FIGURE_TABLES,
     "evidence",
     "installation",
     "cluster_config",
     "token",
     "audit",
+    *ALERT_TABLES,
+    *PULL_TABLES,
 )
 _HOT_TABLES = (
     "live",
     "lease",
     "leader",
     "outbox",
-    "counter_delta",
+    "figure_delta",
     "counter",
+    "lane_counter",
+    "figure_total",
     "dependency",
     "group_counter",
     "group_delta",
@@ -96,7 +103,8 @@ def tune_hot_tables() -> None:
             "autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0)"
         )
     # A row is read once, soon after it was written: compressing it costs more than the disk space.
-    op.execute("ALTER TABLE outbox ALTER COLUMN body SET STORAGE EXTERNAL")
+    for table in ("outbox", "figure_delta"):
+        op.execute(f"ALTER TABLE {table} ALTER COLUMN body SET STORAGE EXTERNAL")
 
 
 def create_task_tables() -> None:
@@ -136,6 +144,7 @@ def create_task_tables() -> None:
         sa.Column("started_at", sa.BigInteger(), nullable=True),
         sa.Column("deadline_at", sa.BigInteger(), nullable=True),
         sa.Column("group_id", sa.BigInteger(), nullable=True),
+        sa.Column("ready_at", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_live")),
     )
     op.create_index("ix_live_due", "live", ["due_at"], **_where("due_at IS NOT NULL AND waits = 0"))
@@ -664,6 +673,10 @@ def create_node_tables() -> None:
         sa.Column("boot", _ROW_ID, autoincrement=True, nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
         sa.Column("started_at", sa.BigInteger(), nullable=False),
+        sa.Column("version", sa.Text(), server_default=sa.text("''"), nullable=False),
+        sa.Column("address", sa.Text(), server_default=sa.text("''"), nullable=False),
+        sa.Column("seen_at", sa.BigInteger(), nullable=False),
+        sa.Column("figures", sa.LargeBinary(), nullable=True),
         sa.PrimaryKeyConstraint("boot", name=op.f("pk_master")),
     )
     op.create_table(
@@ -694,21 +707,7 @@ def create_admin_tables() -> None:
         sa.Column("body", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("first", name=op.f("pk_event_log")),
     )
-    op.create_table(
-        "counter",
-        sa.Column("project", sa.Text(), nullable=False),
-        sa.Column("status", sa.SmallInteger(), autoincrement=False, nullable=False),
-        sa.Column("n", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("project", "status", name=op.f("pk_counter")),
-    )
-    op.create_table(
-        "counter_delta",
-        sa.Column("id", _ROW_ID, autoincrement=True, nullable=False),
-        sa.Column("project", sa.Text(), nullable=False),
-        sa.Column("status", sa.SmallInteger(), nullable=False),
-        sa.Column("n", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("id", name=op.f("pk_counter_delta")),
-    )
+    create_figure_tables()
     op.create_table(
         "evidence",
         sa.Column("id", _ROW_ID, autoincrement=False, nullable=False),
@@ -780,6 +779,8 @@ def upgrade() -> None:
     create_host_tables()
     create_node_tables()
     create_admin_tables()
+    create_alert_tables()
+    create_pull_tables()
     op.execute("INSERT INTO cluster (name, status, description, changed_at) VALUES ('default', 0, '', 0)")
     # There is no leader yet. The row exists from the start, so that two first campaigns contend for it.
     op.execute("INSERT INTO leader (term, holder, beats, since_at) VALUES (0, '', 0, 0)")

@@ -98,7 +98,7 @@ def as_address(host: str) -> Address | None:
 
 
 def refusal_reason(address: Address) -> str | None:
-    """Return why an address is not crawled by default; None for an address of the open internet."""
+    """Return why an address is not connected to by default; None for an address of the open internet."""
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
             return refusal_reason(address.ipv4_mapped)
@@ -123,10 +123,14 @@ def _embedded_ipv4(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | No
 
 
 class AddressGuard:
-    """The address rule of one execution."""
+    """The address rule of one execution, or of the channels of notices."""
 
-    def __init__(self, allow_hosts: Iterable[str] = ()) -> None:
+    def __init__(
+        self, allow_hosts: Iterable[str] = (), *, hint: str = "crawls may visit it where --allow-host permits it"
+    ) -> None:
         self._allowed = tuple(parse_allowed_entry(entry) for entry in allow_hosts)
+        self._hint = hint
+        """How a user allows an address, for the message of a refusal."""
         self._granted: set[tuple[str, int]] = set()
         """Addresses and ports that are refused by default and allowed by an entry: `open_socket` accepts them."""
 
@@ -138,7 +142,7 @@ class AddressGuard:
             return
         if parsed is None or not self._is_allowed(plain_host(host), port, parsed):
             shown = address if plain_host(host) == address else f"{host} ({address})"
-            raise AddressRefused(f"{shown} is {why}: crawls may visit it where --allow-host permits it")
+            raise AddressRefused(f"{shown} is {why}: {self._hint}")
         self._granted.add((str(parsed), port))
 
     def check_literal(self, host: str, port: int) -> None:
@@ -146,6 +150,14 @@ class AddressGuard:
         name = plain_host(host)
         if as_address(name) is not None:
             self.check_address(name, port, name)
+
+    def is_listed(self, host: str, port: int) -> bool:
+        """Return whether the allow list names a host: by its name, or by its address if the host is one."""
+        name = plain_host(host)
+        address = as_address(name)
+        if address is not None:
+            return self._is_allowed(name, port, address)
+        return any(entry.name == name and entry.port in {0, port} for entry in self._allowed)
 
     def open_socket(self, info: tuple[Any, ...]) -> socket.socket:
         """Make the socket of a connection, after the last check of the address itself."""

@@ -1,0 +1,1 @@
+"""Alerts of a master: their parts, their settings, the certificate they watch."""

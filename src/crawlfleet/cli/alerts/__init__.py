@@ -1,0 +1,1 @@
+"""`crawlfleet alert`: what fires, rules, channels, silences and notices."""

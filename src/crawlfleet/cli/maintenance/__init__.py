@@ -1,0 +1,1 @@
+"""The operator's tools: backup, restore, clean-up, repair, reset, benchmark."""

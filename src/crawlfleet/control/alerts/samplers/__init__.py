@@ -1,0 +1,1 @@
+"""Samplers: what the rules of each kind measure; every read is bounded."""

@@ -1,0 +1,1 @@
+"""Alerts: rules, states, silences and channels."""

@@ -1,0 +1,1 @@
+"""Alerts: when a rule fires and clears, and which notices that makes."""

@@ -1,0 +1,1 @@
+"""Alerts: states, configuration by people, and notices on their way."""
