@@ -13,6 +13,7 @@ from typing import NamedTuple
 from crawlfleet.model.execution import ExecutionRecord
 from crawlfleet.model.ids import ExecutionId, NodeId, TaskId, execution_text, group_text, node_text, task_text
 from crawlfleet.model.status import ExecutionStatus, TaskStatus
+from testkit.figure_recount import execution_differences, inner_differences
 from testkit.history import (
     Assigned,
     CancelAnswered,
@@ -252,6 +253,12 @@ def _counters(final: FinalState) -> Iterator[Violation]:
             yield Violation(
                 Invariant.COUNTERS_TRUE, f"{status.word}: the counter says {counted}, the rows {rows}", final.at
             )
+    if final.figures is not None:
+        for detail in (
+            *execution_differences(final.figures, final.executions),
+            *inner_differences(final.figures, final.rows),
+        ):
+            yield Violation(Invariant.COUNTERS_TRUE, detail, final.at)
     for group, state in final.groups.items():
         if state.counted != state.rows:
             detail = f"{group_text(group)}: the counters say {tuple(state.counted)}, the rows {tuple(state.rows)}"

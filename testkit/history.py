@@ -255,6 +255,8 @@ class FinalState:
     """Numbers of tasks from the counters."""
     rows: Mapping[TaskStatus, int] = field(default_factory=dict)
     """Numbers of tasks from the rows."""
+    figures: Sequence[int] | None = None
+    """Task figures of the whole installation; None where they are not looked at."""
     groups: Mapping[GroupId, GroupState] = field(default_factory=dict)
     slots: Mapping[NodeId, HeldSlots] = field(default_factory=dict)
     held_back: Collection[TaskId] = frozenset()

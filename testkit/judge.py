@@ -23,6 +23,7 @@ from crawlfleet.store import task_rows
 from crawlfleet.store.engine.sqlalchemy_query import QueryEngine
 from crawlfleet.store.store import SqlStore
 from testkit.checker import check
+from testkit.figure_recount import stored_figures
 from testkit.history import (
     Assigned,
     FinalState,
@@ -135,6 +136,7 @@ async def _final_state(store: SqlStore, answered: Mapping[str, Sequence[TaskId]]
         executions=[task_rows.execution_from_row(row) for row in rows],
         counters=await store.task_totals(),
         rows=await store.count_rows(),
+        figures=await stored_figures(store),
         groups=await group_states(store),
         slots={node: HeldSlots(len(tasks_held), 0) for node, tasks_held in held.items()},
     )

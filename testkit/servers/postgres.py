@@ -77,6 +77,11 @@ class PostgresServer(Server):
         """Return the path of another program of the same version, such as `pg_dump`."""
         return self._program.with_name(name)
 
+    def set_read_only(self, is_read_only: bool) -> None:
+        """Refuse writes, also on connections that are open, as a server does after it was switched over."""
+        self._execute(f"ALTER SYSTEM SET default_transaction_read_only = {'on' if is_read_only else 'off'}")
+        self._execute("SELECT pg_reload_conf()")
+
     def stop(self, mode: StopMode = "fast") -> None:
         """Stop as `pg_ctl stop -m` would: "fast" ends sessions and writes a checkpoint, "immediate" is a crash."""
         self._stop(SIGNALS[mode])
@@ -118,6 +123,24 @@ class PostgresServer(Server):
             return await connection.fetchval(statement)
         finally:
             await connection.close()
+
+
+class PostgresStandby(PostgresServer):
+    """A hot standby that follows a server, and takes writes after `promote`."""
+
+    def __init__(self, primary: PostgresServer) -> None:
+        self._primary = primary
+        super().__init__(settings=primary.settings)
+
+    def promote(self) -> None:
+        self._execute("SELECT pg_promote(true, 60)")
+
+    def _prepare(self) -> None:
+        self._program = self._primary.program("postgres")
+        self._data = self.directory / "data"
+        backup: list[str | Path] = [self._program.with_name("pg_basebackup"), "--pgdata", self._data]
+        source = ["--host", HOST, "--port", str(self._primary.port), "--username", SUPERUSER]
+        run_as_server([*backup, *source, "--write-recovery-conf", "--checkpoint=fast", "--no-sync"], cwd=self.directory)
 
 
 def newest_install(folder: Path) -> Path:

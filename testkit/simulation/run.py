@@ -17,6 +17,7 @@ from crawlfleet.ports.task_store import TaskFilter
 from crawlfleet.store import task_rows
 from crawlfleet.store.engine.migrate import migrate_sqlite
 from testkit.checker import check
+from testkit.figure_recount import stored_figures
 from testkit.history import FinalState, HeldSlots, TaskState
 from testkit.judge import group_states
 from testkit.simulation.doubter import Doubter
@@ -171,6 +172,7 @@ async def _final_state(world: World) -> FinalState:
         executions=await _executions(world),
         counters=await world.store.task_totals(),
         rows=await world.store.count_rows(),
+        figures=await stored_figures(world.store),
         slots=slots,
         groups=await group_states(world.store),
         reservations=await _reservations(world),

@@ -20,6 +20,7 @@ from crawlfleet.ports.node_store import LeaseRow
 from crawlfleet.ports.task_store import Accepted, Added, Applied, Submission, SubmissionAnswer
 from crawlfleet.scheduling.schedules.ticks import plan_ticks
 from crawlfleet.scheduling.tasks import task_state_machine
+from crawlfleet.store.engine.transaction import Row
 from crawlfleet.store.tasks.transaction_log import TransactionLog
 from testkit.simulation import variants_order as order
 from testkit.simulation.run import Break
@@ -137,15 +138,24 @@ def leaves_work_with_the_dead(world: World) -> Iterator[None]:
 @contextmanager
 def forgets_to_count(world: World) -> Iterator[None]:
     """A counter misses some completions."""
-    counted, rng = TransactionLog.count_transition, Random(1)
+    counted, rng = TransactionLog.count_completions, Random(1)
 
-    def forgetful(
-        self: TransactionLog, project: str, have: TaskStatus | None, want: TaskStatus | None, count: int = 1
-    ) -> None:
-        if want is not TaskStatus.COMPLETED or rng.random() < 0.95:
-            counted(self, project, have, want, count)
+    def forgetful(self: TransactionLog, moved: Sequence[Row], now: Instant) -> None:
+        counted(self, [row for row in moved if rng.random() < 0.95], now)
 
-    with patch.object(TransactionLog, "count_transition", forgetful):
+    with patch.object(TransactionLog, "count_completions", forgetful):
+        yield
+
+
+@contextmanager
+def drops_some_deltas(world: World) -> Iterator[None]:
+    """One transaction in a thousand commits without its figure delta."""
+    made, rng = TransactionLog.figure_delta, world.loop.rng("deltas")
+
+    def forgetful(self: TransactionLog, now: Instant) -> Row | None:
+        return made(self, now) if rng.random() < 0.999 else None
+
+    with patch.object(TransactionLog, "figure_delta", forgetful):
         yield
 
 
@@ -205,6 +215,7 @@ VARIANTS: dict[str, Variant] = {
         (Invariant.RETRIES_BOUNDED, charges_for_a_lost_node),
         (Invariant.ALL_GIVEN_BACK, leaves_work_with_the_dead),
         (Invariant.COUNTERS_TRUE, forgets_to_count),
+        (Invariant.COUNTERS_TRUE, drops_some_deltas),
         (Invariant.COUNTERS_TRUE, forgets_members_that_end),
         (Invariant.RECOVERY_BOUNDED, judges_late),
         (Invariant.RECOVERY_BOUNDED, elects_late),

@@ -7,6 +7,7 @@ import pytest
 import structlog
 
 from tests.api.kit import Site, Worker, open_site, working
+from tests.api.socket_kit import SocketSite, serving_sockets
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -28,3 +29,9 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
 async def worker(site: Site) -> AsyncIterator[Worker]:
     async with working(site) as one:
         yield one
+
+
+@pytest.fixture
+async def sockets(site: Site) -> AsyncIterator[SocketSite]:
+    async with serving_sockets(site) as opened:
+        yield opened

@@ -102,6 +102,7 @@ async def _furnished(site: Site, holder: str) -> FuzzedSite:
         {
             "task_id": [done, dead, waits, held],
             "node_id": [speaker.text, pulls, "spare-1"],
+            "device_id": [pulls, "spare-1"],
             "execution_id": [execution],
             "number": [0, 1, 2],
             "token_id": [spare_token],

@@ -29,7 +29,7 @@ from crawlfleet.execution.executors.registry import builtin_checks
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import NodeId
 from crawlfleet.model.node import NodeDescription
-from crawlfleet.model.principal import AuditEntry, Role
+from crawlfleet.model.principal import TOKEN_ROLES, AuditEntry
 from crawlfleet.model.status import ErrorClass
 from crawlfleet.results.chunk_folder import FolderChunks
 from crawlfleet.store.engine.migrate import migrate_sqlite
@@ -218,9 +218,9 @@ async def working(site: Site, **fields: Any) -> AsyncIterator[Worker]:
 
 
 @asynccontextmanager
-async def serving(app: Any) -> AsyncIterator[str]:
+async def serving(app: Any, config: uvicorn.Config | None = None) -> AsyncIterator[str]:
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(
+    config = config or uvicorn.Config(
         app,
         loop="none",
         http="httptools",
@@ -270,7 +270,7 @@ async def open_site(folder: Path, settings: ApiSettings | None = None) -> AsyncI
     try:
         tokens = {
             role.word: (await master.tokens.create_token(role, name=f"the {role.word}", by="tests")).secret
-            for role in (Role.ADMIN, Role.OPERATOR, Role.VIEWER, Role.ENROL)
+            for role in TOKEN_ROLES
         }
         await master.lead.wait_for_term()
         async with serving(create_app(build_services(master), settings)) as url, aiohttp.ClientSession() as session:

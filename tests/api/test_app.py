@@ -154,10 +154,12 @@ async def test_every_operation_has_an_id_of_its_own_and_its_errors(document: dic
             seen.add(said["operationId"])
             assert {"422", "500", "503"} <= set(said["responses"]), (method, path)
             if path.startswith("/api/"):
-                assert said["security"] == [{"bearer": []}], (method, path)
+                assert said["security"] == [{"bearer": []}, {"api_key": []}], (method, path)
                 assert {"401", "403", "429"} <= set(said["responses"]), (method, path)
-            assert any(status.startswith("2") for status in said["responses"]), (method, path)
+            # 101: a WebSocket.
+            assert any(status.startswith("2") or status == "101" for status in said["responses"]), (method, path)
     assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
+    assert document["components"]["securitySchemes"]["api_key"]["name"] == "X-API-Key"
 
 
 async def test_every_reference_of_the_document_leads_somewhere(document: dict[str, Any]) -> None:

@@ -63,17 +63,21 @@ async def test_nothing_is_said_of_a_good_run(kit: Kit, tmp_path: Path) -> None:
     assert await _said(kit, await _load(kit), tmp_path) == set()
 
 
+_UNTOLD = """INSERT INTO outbox (at, count, body) VALUES (1, 1, CAST('[["task.ready",{},{}]]' AS BLOB))"""
+
+
 @pytest.mark.parametrize(
     ("harm", "seen"),
     [
         ("DELETE FROM event_log WHERE CAST(body AS TEXT) LIKE '%task.completed%'", {Invariant.EVENTS_WHOLE}),
         ("UPDATE event_log SET first = first + 1 WHERE first > 3", {Invariant.EVENTS_WHOLE}),
-        ("INSERT INTO outbox (at, count, body) VALUES (1, 1, '[]')", {Invariant.EVENTS_WHOLE}),
+        (_UNTOLD, {Invariant.EVENTS_WHOLE}),
         ("UPDATE lease SET is_open = 1", {Invariant.ALL_GIVEN_BACK}),
         ("DELETE FROM done WHERE id = (SELECT max(id) FROM done)", {Invariant.NONE_LOST, Invariant.COUNTERS_TRUE}),
         ("UPDATE done SET status = 11 WHERE id = (SELECT max(id) FROM done)", {Invariant.ONE_OUTCOME}),
         ('UPDATE done SET result = CAST(\'{"execution": "exec-1"}\' AS BLOB)', {Invariant.ONE_OUTCOME}),
-        ("UPDATE counter SET n = n + 1", {Invariant.COUNTERS_TRUE}),
+        ("UPDATE lane_counter SET n = n + 1", {Invariant.COUNTERS_TRUE}),
+        ("DELETE FROM figure_total", {Invariant.COUNTERS_TRUE}),
     ],
 )
 async def test_a_harmed_store_is_seen(kit: Kit, tmp_path: Path, harm: str, seen: set[Invariant]) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -63,6 +66,23 @@ def test_shard_urls_gives_one_list_in_the_order_of_the_urls(installation: Instal
     items = [json.loads(line) for line in installation.run(sys.executable, "shard_urls.py", shop).splitlines()]
     assert [item["_url"] for item in items] == [f"{shop}/products/{number}" for number in range(1, 41)]
     assert all(item["title"] and item["price"].startswith("$") for item in items)
+
+
+def test_queue_client_needs_nothing_but_the_standard_library(installation: Installation, shop: str) -> None:
+    given = {"CRAWLFLEET_URL": installation.url, "CRAWLFLEET_API_KEY": installation.token}
+    # -I -S: without this project and every other package that is installed.
+    printed = installation.run(sys.executable, "-I", "-S", "queue_client.py", shop, env=given).splitlines()
+    assert printed[:-2] == [
+        "success success 0 of 3 retries",
+        "success 10 of 10",
+        "refused: 422 needs url",
+        "refused: 422 must be at most 10",
+        "refused: 404 Task not found",
+        "cancelled: cancelled",
+        "cancelled: 99 of 100",
+    ]
+    assert printed[-2].startswith("waiting: ")
+    assert printed[-1].endswith("success: True")
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
@@ -128,3 +148,34 @@ def test_every_example_is_tested_and_listed() -> None:
 def _tested() -> str:
     here = EXAMPLES.parent / "tests" / "docs"
     return "".join(file.read_text(encoding="utf-8") for file in here.glob("*.py"))
+
+
+def test_device_client_runs_a_task_and_leaves_in_order(installation: Installation, tmp_path: Path) -> None:
+    with Client(installation.url, installation.token) as client:
+        token = client.create_token("enrol", uses=1).token
+        command = [
+            sys.executable,
+            "device_client.py",
+            installation.url,
+            "till-7",
+            "--state",
+            str(tmp_path / "key.json"),
+        ]
+        environment = installation.environment | {"ENROL_TOKEN": token}
+        with subprocess.Popen(command, cwd=EXAMPLES, env=environment, stdout=subprocess.PIPE, text=True) as device:
+            try:
+                deadline = time.monotonic() + PATIENCE_S
+                while not (found := [node for node in client.nodes() if node.device_id == "till-7"]):
+                    assert time.monotonic() < deadline
+                    time.sleep(0.05)
+                tasks = [client.submit("echo", {"n": number}, node_id=found[0].id) for number in range(3)]
+                done = client.wait([task.id for task in tasks], timeout=PATIENCE_S)
+            finally:
+                device.send_signal(signal.SIGTERM)
+                said, _ = device.communicate(timeout=PATIENCE_S)
+        assert [(task.status, task.assigned_node) for task in done] == [("completed", found[0].id)] * 3
+        assert device.returncode == 0
+        assert sorted(line.split()[::2] for line in said.splitlines()) == sorted(
+            [[word, "accepted"] for word in ("running", "completed") for _ in tasks]
+        )
+        assert client.node(found[0].id).status == "offline"

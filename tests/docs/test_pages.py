@@ -53,7 +53,8 @@ def complaint(use: str) -> str | None:
         if words[0] not in command.commands:
             return f"no command {words[0]}"
         command = command.commands[words.pop(0)]
-    known = {option for parameter in command.params for option in parameter.opts} | {"--help", "--version"}
+    options = [option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)]
+    known = {*options, "--help", "--version"}
     given = {word.partition("=")[0] for word in words if word.startswith("-") and word != "-"}
     return f"no option {', '.join(sorted(given - known))}" if given - known else None
 

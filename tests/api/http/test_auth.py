@@ -19,6 +19,45 @@ async def test_without_a_valid_token_nothing_is_told(site: Site, header: str | N
     assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
+async def test_a_key_is_taken_wherever_a_token_is(site: Site) -> None:
+    key = {"X-API-Key": site.tokens["operator"]}
+    task = (await site.post("/api/v1/tasks", {"task_type": "echo", "queue": "held"}, role=None, headers=key)).json["id"]
+    for method, path in (
+        ("GET", f"/api/v1/tasks/{task}"),  # the fast path
+        ("GET", "/api/v1/queues"),
+        ("POST", f"/api/v1/tasks/{task}:cancel"),
+    ):
+        assert (await site.send(method, path, role=None, headers=key)).status == 200, path
+    assert await site.audited() == [("operator", "task.cancel", task)]
+    refused = await site.get("/api/v1/tokens", role=None, headers=key)
+    assert refused.told == (403, "not_allowed", "Authorization")
+
+
+@pytest.mark.parametrize("key", ["", " ", WRONG, "ümlaut", "0" * 201])
+async def test_a_wrong_key_is_refused_as_a_wrong_token_is(site: Site, key: str) -> None:
+    answer = await site.get("/api/v1/tasks", role=None, headers={"X-API-Key": key})
+    assert answer.told == (401, "not_authenticated", "Authorization")
+
+
+async def test_a_key_and_a_token_must_be_the_same(site: Site) -> None:
+    both = {"X-API-Key": site.tokens["viewer"]}
+    assert (await site.get("/api/v1/tasks", role="viewer", headers=both)).status == 200
+    for path in ("/api/v1/tasks", "/api/v1/queues", "/api/v1/nothing"):
+        answer = await site.get(path, role="admin", headers=both)
+        assert answer.told == (422, "invalid_input", "X-API-Key"), path
+    # Another scheme of Authorization is that of a proxy in front, say: it names no caller here.
+    headers = {**both, "Authorization": "Basic abc"}
+    assert (await site.get("/api/v1/tasks", role=None, headers=headers)).status == 200
+
+
+async def test_wrong_keys_are_counted_like_wrong_tokens(tmp_path: Path) -> None:
+    async with open_site(tmp_path, ApiSettings(failed_attempts_per_minute=5)) as site:
+        for _ in range(5):
+            await site.get("/api/v1/tasks", role=None, headers={"X-API-Key": WRONG})
+        answer = await site.get("/api/v1/tasks", role=None, headers={"X-API-Key": site.tokens["viewer"]})
+        assert answer.told == (429, "too_many_attempts", None)
+
+
 async def test_what_exists_is_not_told_without_a_token(site: Site) -> None:
     for path in ("/api/v1/nothing", "/api/v1/tasks/task-0000000000000001", "/api/v2"):
         assert (await site.get(path, role=None)).status == 401

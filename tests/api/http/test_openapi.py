@@ -27,6 +27,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from crawlfleet.api.app import create_app
+from crawlfleet.observe.metrics import ProcessMetrics
 from crawlfleet.ports.clock import SystemClock
 from crawlfleet.wire.sync import OpenUp, SyncUp
 from tests.api.fuzzed_site import FuzzedSite, fuzzed_site
@@ -41,7 +42,7 @@ MADE_UP = object()
 Case = schemathesis.Case[Any]
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 # The document says what the routes are; nothing behind them is touched for it.
-DOCUMENT = create_app(cast("Any", SimpleNamespace(clock=SystemClock()))).openapi()
+DOCUMENT = create_app(cast("Any", SimpleNamespace(clock=SystemClock(), metrics=ProcessMetrics()))).openapi()
 LABELS = [f"{method.upper()} {path}" for path, item in DOCUMENT["paths"].items() for method in item]
 # Chunks while their execution is live: what other operations do ends it sooner or later. What is gone is gone.
 LABELS.sort(key=lambda label: (label.startswith("DELETE"), "/executions/{" not in label))
@@ -121,6 +122,13 @@ def _real(site: FuzzedSite, label: str) -> st.SearchStrategy[dict[str, Any]]:
             chosen |= {"body": st.lists(st.sampled_from([{"task_type": "echo"}, {"task_type": 1}, None]), max_size=3)}
         case "tasks" | "nodes:register":
             chosen |= {"field task_type": st.just("echo"), "field parameters": st.just({}), "query cursor": task}
+            chosen |= {"field type": st.just("echo"), "field params": st.just({})}
+        case "batch":
+            good, no_type = {"type": "echo", "params": {}}, {"type": "none", "params": {}}
+            members = st.sampled_from([good, no_type, {"type": "echo"}])
+            chosen |= {"field tasks": st.lists(members, min_size=1, max_size=3)}
+        case "cancel":
+            chosen |= {"field task_ids": ids}
         case "schedules" | "{schedule_id}":
             cron, zone = st.sampled_from(["0 3 * * *", "0 0 30 2 *"]), st.sampled_from(["UTC", "Asia/Tokyo", "Nowhere"])
             chosen |= {"field task": st.just({"task_type": "echo"}), "field cron": cron, "field time_zone": zone}
@@ -131,6 +139,10 @@ def _real(site: FuzzedSite, label: str) -> st.SearchStrategy[dict[str, Any]]:
             chosen |= {"field ids": ids, "field node": st.sampled_from(known["node_id"])}
         case "{task_id}:assign":
             chosen |= {"field node": st.sampled_from(known["node_id"])}
+        case "pull" | "assign" | "status" as call:
+            place = "query device_id" if call == "pull" else "field device_id"
+            chosen |= {place: st.sampled_from(known["device_id"])}
+            chosen |= {"field execution_id": st.sampled_from(known["execution_id"])}
         case "config":
             chosen |= {"field values": st.just({"max_waiting": 1_000_000}), "field expected_version": st.none()}
         case "events":

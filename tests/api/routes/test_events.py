@@ -11,6 +11,7 @@ import pytest
 
 from crawlfleet.api.app import create_app
 from crawlfleet.api.routes import events
+from crawlfleet.api.views.events import EventFilter
 from crawlfleet.bootstrap.services import build_services
 from tests.api.kit import PATIENCE_S, Site, Worker, serving
 from tests.api.remote_node import RemoteNode
@@ -264,4 +265,4 @@ async def beat_for_ever(*nodes: RemoteNode) -> None:
     ],
 )
 def test_heartbeats_come_only_where_they_are_named(query: tuple[str, ...], expected: bool) -> None:
-    assert events.EventFilter(kinds=query).wants_heartbeats is expected
+    assert EventFilter(kinds=query).wants_heartbeats is expected

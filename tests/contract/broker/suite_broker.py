@@ -339,6 +339,10 @@ async def the_generation_stays_while_nothing_is_lost(broker: Broker, ids: Ids) -
     assert await broker.load_generation() == generation
 
 
+async def a_broker_without_a_memory_limit_tells_of_none(broker: Broker, ids: Ids) -> None:
+    assert await broker.load_memory() is None
+
+
 async def _until_they_wait() -> None:
     for _ in range(10):
         await asyncio.sleep(0)

@@ -3,6 +3,7 @@
 import asyncio
 
 from crawlfleet.ports.chunk_store import CHUNK_BYTES, ChunkStore, ResultsPlace
+from crawlfleet.results.chunk_names import parse_task
 
 TASK, OTHER_TASK = 0x1122334455667788, 0x1122334455667799
 RUN, OTHER_RUN = 0x1122334455669900, 0x1122334455669911
@@ -133,3 +134,33 @@ async def a_mark_is_no_chunk(place: ResultsPlace) -> None:
     assert await place.count(TASK, RUN, "items") == 1
     await place.drop([TASK])
     assert await place.mark() == "mark"
+
+
+async def every_file_is_listed_by_task_and_moves_as_it_is(chunks: ResultsPlace) -> None:
+    assert [page async for page in chunks.list_files()] == []
+    for task, kind in ((OTHER_TASK, "items"), (TASK, "items"), (TASK, "warc")):
+        await chunks.put(task, RUN, kind, 0, b"{}\n")  # type: ignore[arg-type]
+    await chunks.set_mark("mark")
+    files = [file for page in [page async for page in chunks.list_files()] for file in page]
+    assert [parse_task(file.name) for file in files] == [TASK, TASK, OTHER_TASK]
+    for index in range(len(files)):
+        pages = [page async for page in chunks.list_files(files[index].name)]
+        assert [file for page in pages for file in page] == files[index + 1 :]
+    bodies = {file.name: await chunks.read_file(file.name) for file in files}
+    assert [len(body or b"") for body in bodies.values()] == [file.size_bytes for file in files]
+    await chunks.drop([TASK, OTHER_TASK])
+    assert [await chunks.read_file(file.name) for file in files] == [None] * 3
+    for name, body in bodies.items():
+        assert body is not None
+        await chunks.write_file(name, body)
+    assert await chunks.read(OTHER_TASK, RUN, "items", 0) == b"{}\n"
+    assert [page async for page in chunks.list_files()] == [files]
+
+
+async def a_removed_mark_is_none_and_may_be_set_again(chunks: ResultsPlace) -> None:
+    await chunks.remove_mark()
+    await chunks.set_mark("first")
+    await chunks.remove_mark()
+    assert await chunks.mark() is None
+    await chunks.set_mark("second")
+    assert await chunks.mark() == "second"

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 from typing import Any
 
 from crawlfleet.errors import NotFound
+from crawlfleet.model.event import Event
 from crawlfleet.model.execution import End, Failure, Outcome, ParkRequest
+from crawlfleet.model.figures import task_figures as figures
 from crawlfleet.model.ids import GroupId, NodeId, TaskId
 from crawlfleet.model.status import ErrorClass, ExecutionStatus, NodeStatus, Recall, TaskStatus
 from crawlfleet.model.task import LiveTask, RetryPolicy
@@ -17,6 +19,7 @@ from crawlfleet.ports.task_store import Assignment, NewGroup, Submission
 from crawlfleet.scheduling.tasks import task_state_machine
 from crawlfleet.store import schema
 from testkit.factories import Dump, Kit
+from testkit.figure_recount import event_differences, inner_differences, stored_figures
 
 Row = dict[str, Any]
 
@@ -299,8 +302,35 @@ def _check_history(dump: Dump, done: dict[TaskId, Row]) -> None:
     assert buried == {task: done[task]["round"] for task in dead}
 
 
+async def _check_figures(kit: Kit, events: Sequence[Event]) -> None:
+    """Figures equal the events, before and after a fold, in every kind of series and every span."""
+    stored = await stored_figures(kit.second)
+    assert event_differences(stored, events) == []
+    rows = await kit.second.count_rows()
+    removed = stored[figures.SUBMITTED] - sum(rows.values())
+    assert inner_differences(stored, rows, removed) == []
+    while await kit.store.fold_counters(await kit.term()):
+        pass
+    assert await stored_figures(kit.second) == stored
+    assert await kit.second.lane_totals() == await kit.second.count_lane_rows()
+    totals = await kit.second.figure_totals()
+    assert list(totals[figures.ALL].figures) == stored
+    for kind in figures.LANE_KINDS:
+        of_kind = await kit.second.figure_totals(kind)
+        assert figures.sum_rows(total.figures for total in of_kind.values()) == stored
+    for kind in figures.NODE_KINDS:
+        of_kind = await kit.second.figure_totals(kind)
+        by_node = figures.sum_rows(total.figures for total in of_kind.values())
+        assert by_node[figures.ASSIGNED : figures.RETRIED] == stored[figures.ASSIGNED : figures.RETRIED]
+    for span_s in figures.SPANS.values():
+        history = await kit.second.figure_history(list(totals), span_s, 0, kit.now + 1, 10_000)
+        for series, points in history.items():
+            assert figures.sum_rows(point.figures for point in points) == list(totals[series].figures)
+
+
 async def _check_events(kit: Kit) -> None:
     events = await kit.events()
+    await _check_figures(kit, events)
     assert [event.number for event in events] == list(range(1, len(events) + 1))
     told: dict[TaskId, list[str]] = defaultdict(list)
     for event in events:

@@ -100,8 +100,10 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(limits: ConnectionLimits, folder: Path | None = None) -> AsyncIterator[Server]:
-    site = Server(limits, folder)
+async def serving(
+    limits: ConnectionLimits, folder: Path | None = None, site: Server | None = None
+) -> AsyncIterator[Server]:
+    site = site or Server(limits, folder)
     listener = socket.create_server(("127.0.0.1", 0))
     site.port = listener.getsockname()[1]
     site.config.load()

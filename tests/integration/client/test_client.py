@@ -335,6 +335,7 @@ def test_cli_lists_and_shows(data_dir: Path) -> None:
     assert {one["name"] for one in run_json(data_dir, "node", "list")["nodes"]} == {"local-1", "local-2"}
     status = run_json(data_dir, "status")
     assert status["tasks"]["total"] > 0 and len(status["nodes"]) == 2
+    assert [master["is_alive"] and master["is_leader"] for master in status["masters"]] == [True]
     assert "cluster default: active" in run(data_dir, "distribute", "--status", "--data-dir", str(data_dir)).stdout
     for command in ("log", "results"):
         assert run(data_dir, "task", command, task["id"]).returncode == 0

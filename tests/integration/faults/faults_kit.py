@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from crawlfleet.bootstrap.master import Master
+from crawlfleet.bootstrap.master import Master, MasterOptions
 from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.broker.memory.ready import MemoryReadyIndex
 from crawlfleet.errors import OutcomeUnknown
@@ -30,6 +30,7 @@ from crawlfleet.wire.tasks import TaskBody, task_body
 from testkit import history as past
 from testkit.checker import check
 from testkit.clock import FakeClock
+from testkit.figure_recount import stored_figures
 from testkit.history import FinalState, HeldSlots, History, TaskState
 
 EVERYTHING = 1_000_000
@@ -169,12 +170,13 @@ def echo(**fields: Any) -> TaskBody:
 class Fleet:
     """A store, a clock in the hand, the master of the moment, its nodes, and what was seen from outside."""
 
-    def __init__(self, store: SqlStore, *, window: int = 2_000) -> None:
+    def __init__(self, store: SqlStore, *, window: int = 2_000, options: MasterOptions | None = None) -> None:
         self.store = store
         """The way past all faults, for looking."""
         self.clock = FakeClock()
         self.nodes: list[PlayedNode] = []
         self._window = window
+        self._options = options
         steps = itertools.count(1)
         self.history = History(lambda: next(steps))
 
@@ -195,6 +197,7 @@ class Fleet:
             rng=Random(boot),
             schemas={"echo": {}},
             window=self._window,
+            options=self._options,
         )
         if leads:
             await self.lead()
@@ -331,6 +334,7 @@ class Fleet:
             executions=await self.executions(),
             counters=await store.task_totals(),
             rows=await store.count_rows(),
+            figures=await stored_figures(store),
             slots={node.id: HeldSlots(len(held[node.id]), len(node.held)) for node in self.nodes},
         )
 

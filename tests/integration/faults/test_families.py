@@ -159,10 +159,10 @@ async def test_a_crawl_delay_is_kept_and_a_long_one_is_capped(nasty: SiteProcess
 
 async def test_all_bad_sitemaps_at_once(nasty: SiteProcess) -> None:
     await nasty.set(robots="sitemaps")
-    got = await crawled(nasty, url=f"{nasty.url}/about", sitemaps=True, max_pages=200)
-    # Early among the pages without end, though not at a place that is known: requests overtake each other.
-    assert {"/outlet/1", "/outlet/2", "/outlet/3"} <= got.pages.keys()
-    assert len(got.pages) == 200
+    allowed = {"allow": ["/about$", "/outlet/"]}
+    # Without the fifty thousand pages of the big one: which of all those come first is a race.
+    got = await crawled(nasty, url=f"{nasty.url}/about", sitemaps=True, follow=allowed)
+    assert got.pages.keys() == {"/about", "/outlet/1", "/outlet/2", "/outlet/3"}
 
 
 # -- traps: all of them end, and something is said of each

@@ -13,10 +13,11 @@ from crawlfleet.bootstrap.master import Master
 from crawlfleet.control.loops.base import LeaderLoop, Loop
 from crawlfleet.control.loops.dispatcher import DispatchReport
 from crawlfleet.control.loops.leader import SILENCE_S
-from crawlfleet.control.loops.pruner import Pruner, Retention
+from crawlfleet.control.loops.pruner import Pruner
 from crawlfleet.errors import NotLeader, StoreUnavailable
 from crawlfleet.model.execution import End
 from crawlfleet.model.host_stats import Batch, empty_row
+from crawlfleet.model.installation.retention import Retention
 from crawlfleet.model.product import Product
 from crawlfleet.model.status import ErrorClass, Health, TaskStatus
 from crawlfleet.ports.composite_store import ProductBatch
@@ -108,6 +109,11 @@ async def an_ill_node(fleet: Fleet) -> None:
             break
     await fleet.master.sync.sync(node.next_up(measurement=MeasurementBody()))
     fleet.clock.advance(120)
+
+
+async def a_full_disk(fleet: Fleet) -> None:
+    node = await fleet.node()
+    await fleet.master.sync.sync(node.next_up(measurement=MeasurementBody(disk=0.99)))
 
 
 async def old_tasks(fleet: Fleet) -> None:
@@ -211,6 +217,8 @@ WRITERS: dict[str, Arrange] = {
     "granter": a_wanted_host,
     "learner": something_to_learn,
     "work_mover": a_node_that_keeps_failing,
+    "alert_evaluator": a_full_disk,
+    "gauge_sampler": waiting_tasks,
 }
 
 
@@ -228,6 +236,8 @@ async def one_pass_of_its_own(loop: Loop) -> None:
 
 
 def loop_of(master: Master, name: str) -> Loop:
+    if name == "alert_evaluator":
+        return master.alert_parts.evaluator
     found: Loop = getattr(master, name.partition(",")[0])
     return found
 
@@ -260,7 +270,8 @@ async def test_what_the_older_term_was_refused_would_have_been_written_under_its
 
 def test_every_loop_that_writes_is_among_them() -> None:
     writers = {loop.name for loop in LeaderLoop.__subclasses__() if loop.__module__.startswith("crawlfleet.")}
-    assert writers - {"reconciler"} == {name.partition(",")[0] for name in WRITERS}
+    # The reconciler repairs memory, the watchdog calls the outside.
+    assert writers - {"reconciler", "watchdog"} == {name.partition(",")[0] for name in WRITERS}
 
 
 async def test_tasks_the_older_dispatcher_could_not_assign_are_placed_once_by_the_newer(stores: Stores) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from crawlfleet.control.leader.lane_sweep import FEW_LANES
-from crawlfleet.control.loops.pruner import Pruner, Retention
+from crawlfleet.control.loops.pruner import Pruner
 from crawlfleet.model.ids import TaskId
+from crawlfleet.model.installation.retention import Retention
 from crawlfleet.model.queue import Lane
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.ports.maintenance_store import LANE_SWEEP_EVERY_S

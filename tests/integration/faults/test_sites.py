@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import pytest
 import pytest_asyncio
 
-from crawlfleet.execution.crawl.fetch.address_guard import AddressGuard
 from crawlfleet.execution.crawl.fetch.fetcher import MAX_HOPS, Fetcher, FetchLimits
 from crawlfleet.execution.page_failures import PageFailed, PageSkipped
 from crawlfleet.execution.sdk import TaskError
+from crawlfleet.network.address_guard import AddressGuard
 from testkit.patience import promised
 from testkit.site import SiteProcess, site_process
 from testkit.site.nasty.behaviour_table import BEHAVIOURS, FAMILIES

@@ -65,6 +65,8 @@ def test_every_command_of_the_contract_is_there() -> None:
         *(("host", name) for name in ["list", "show", "set", "reset", "forgive"]),
         *(("token", name) for name in ["create", "list", "revoke", "rotate"]),
         *(("config", name) for name in ["show", "get", "set"]),
+        *((name,) for name in ["start-workers", "stats", "clean-up", "backup", "restore", "reset", "bench", "doctor"]),
+        *(("repair", name) for name in ["counters", "ready", "results", "store"]),
     }
     assert wanted <= set(ALL)
 

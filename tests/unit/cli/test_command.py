@@ -129,7 +129,7 @@ async def test_a_type_is_shown_with_its_parameters() -> None:
     [
         (["task", "assign", TASK, OTHER, "worker-1"], "POST /api/v1/tasks:assign", "2 tasks assigned to worker-1"),
         (["task", "assign", "worker-1", "--project", "a"], "POST /api/v1/tasks:assign", "2 tasks assigned to worker-1"),
-        (["task", "prioritize", TASK, OTHER, "high"], "POST /api/v1/tasks:prioritize", "2 tasks have priority 10"),
+        (["task", "prioritize", TASK, OTHER, "10"], "POST /api/v1/tasks:prioritize", "2 tasks have priority 10"),
         (["task", "prioritize", "3", "-q", "x"], "POST /api/v1/tasks:prioritize", "2 tasks have priority 3"),
         (["dead-letter", "drop", TASK, OTHER], "POST /api/v1/dead-letters:drop", "2 tasks dropped"),
         (["dead-letter", "drop", "--cause", "x"], "POST /api/v1/dead-letters:drop", "2 tasks dropped"),
@@ -139,6 +139,14 @@ async def test_many_are_changed_in_one_call(arguments: list[str], request_line: 
     script = Script(answers(bulk(2)))
     assert (await said(script, *arguments)).stdout == f"{told}\n"
     assert script.requests == [request_line]
+
+
+async def test_the_name_of_a_class_is_the_number_that_the_installation_gives_it() -> None:
+    config = {"cluster": "default", "version": 1, "values": {}, "changed_by": None, "changed_at": None}
+    script = Script(answers(config | {"effective": {"priority_high": 8}}), answers(bulk(2)))
+    told = (await said(script, "task", "prioritize", TASK, OTHER, "high")).stdout
+    assert told == "2 tasks have priority 8\n"
+    assert script.requests == ["GET /api/v1/clusters/default/config", "POST /api/v1/tasks:prioritize"]
 
 
 async def test_what_could_not_be_changed_is_named_with_what_to_do() -> None:

@@ -12,10 +12,10 @@ import pytest
 
 from crawlfleet.bootstrap.master import Master, MasterOptions
 from crawlfleet.broker.memory import MemoryBroker
-from crawlfleet.control.loops.pruner import Retention
 from crawlfleet.control.nodes.sync import DELIVERY_BYTES
 from crawlfleet.model.execution import End
 from crawlfleet.model.ids import NodeId, TaskId
+from crawlfleet.model.installation.retention import Retention
 from crawlfleet.model.node import Cluster, NodeDescription
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.broker import node_topic

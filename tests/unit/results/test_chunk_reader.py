@@ -1,6 +1,7 @@
 """Pages over chunks: every line once, in order, however pages and chunks fall."""
 
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 import pytest
@@ -34,6 +35,9 @@ class Kept:
         return len(self.chunks)
 
     async def drop(self, tasks: object) -> None:
+        raise NotImplementedError
+
+    def list_files(self, after: str = "") -> NoReturn:
         raise NotImplementedError
 
 

@@ -245,21 +245,11 @@ def test_the_queues_yaml_loads(tmp_path: Path) -> None:
     assert (master.settings.max_retries, master.settings.task_timeout_s) == (4, 300)
     assert str(master.sources["max_retries"]) == f"{file}: queue.retry.max_retries"
     assert ignored(master) == {
-        "redis.max_connections",
-        "redis.connection_pool_timeout",
-        "queue.priorities.high",
-        "queue.priorities.normal",
-        "queue.priorities.low",
-        "queue.retry.base_delay",
-        "queue.retry.max_delay",
         "workers.default_count",
         "workers.max_count",
         "workers.shutdown_timeout",
         "monitoring.stats_interval",
         "monitoring.health_check_interval",
-        "monitoring.alert_thresholds.failure_rate",
-        "monitoring.alert_thresholds.queue_size",
-        "monitoring.alert_thresholds.avg_duration",
     }
     assert load_settings(StandaloneSettings, file).settings.slots == 5
 
@@ -277,7 +267,7 @@ def test_the_placeholder_key_is_refused(tmp_path: Path, cls: type[Settings]) -> 
 
 
 def test_listed_alternatives_are_refused_with_a_hint(tmp_path: Path) -> None:
-    for block in ({"mode": "master|worker|standalone"}, {"load_balance_strategy": "least_tasks|round_robin"}):
+    for block in ({"mode": "master|worker"}, {"load_balance_strategy": "least_tasks|round_robin"}):
         error = refused(MasterSettings, write(tmp_path / "m.json", block))
         assert error.hint == "the documentation lists the alternatives: choose one"
 

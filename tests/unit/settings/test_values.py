@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from crawlfleet.bootstrap.serve import master_options
-from crawlfleet.execution.crawl.fetch.address_guard import parse_allowed_entry
+from crawlfleet.bootstrap.master_settings import master_options
 from crawlfleet.model.requirement import STRATEGIES
+from crawlfleet.network.address_guard import parse_allowed_entry
 from crawlfleet.scheduling.placement.strategies import BUILT_IN
 from crawlfleet.settings.client import ClientSettings
 from crawlfleet.settings.loading import CLASSES, load_settings
@@ -250,3 +250,21 @@ def test_other_places_for_results_are_refused_by_name(given: str) -> None:
     said = str(refused(MasterSettings, **{"--results": given}))
     assert "--results" in said
     assert "neither a folder nor s3://BUCKET/PREFIX" in said
+
+
+@pytest.mark.parametrize("cls", [MasterSettings, StandaloneSettings, WorkerSettings])
+def test_the_five_log_levels_and_a_log_file(cls: type[Any], tmp_path: Path) -> None:
+    more = {"--master": MASTER} if cls is WorkerSettings else {}
+    for word in ("debug", "INFO", "Warning", "error", "CRITICAL"):
+        assert load_settings(cls, flags={"--log-level": word, **more}).settings.log_level == word.lower()
+    error = refused(cls, **{"--log-level": "loud", **more})
+    assert str(error).startswith("log_level: 'loud' is not one of debug, info, warning, error, critical")
+    # A missing folder does not stop a process: lines go to standard error until it is there.
+    path = tmp_path / "not-there" / "master.log"
+    assert load_settings(cls, flags={"--log-file": path, **more}).settings.log_file == path
+    assert "is a folder" in str(refused(cls, **{"--log-file": tmp_path, **more}))
+
+
+def test_a_wrong_address_is_quoted_without_its_password() -> None:
+    error = refused(MasterSettings, **{"--store": "mysql://ann:hunter2@db/x"})
+    assert "mysql://ann:***@db/x" in str(error)

@@ -91,23 +91,25 @@ def test_postgres_unnests_batches_in_that_order() -> None:
 
 def test_both_databases_make_the_same_new_row() -> None:
     source = {name: f"a.{name}" for name in PENDING_COLUMNS}
-    assert task_rows.new_live_values(**source) in postgres.ADD_PENDING_MEMBERS
-    assert task_rows.new_live_values(**source | {"group_id": "NULL"}) in postgres.ADD_PENDING
+    members = task_rows.new_live_values(**source, ready_at="$5::bigint")
+    assert members in postgres.ADD_PENDING_MEMBERS
+    others = task_rows.new_live_values(**source | {"group_id": "NULL"}, ready_at="$4::bigint")
+    assert others in postgres.ADD_PENDING
 
 
 async def test_a_pending_task_is_written_as_a_new_live_row(tables: sqlite3.Connection) -> None:
-    await SqliteTx(tables).add_pending([(1, 2, 60, 4), (5, 2, 60, None)])
-    new = [LiveTask.new(1, 2, 60, group=4), LiveTask.new(5, 2, 60)]
+    await SqliteTx(tables).add_pending([(1, 2, 60, 4), (5, 2, 60, None)], 9)
+    new = [LiveTask.new(1, 2, 60, group=4, ready_at=9), LiveTask.new(5, 2, 60, ready_at=9)]
     assert rows(tables, "live", task_rows.LIVE_COLUMNS) == task_rows.LIVE.to_rows(new)
 
 
 async def test_an_assigned_task_has_the_columns_of_its_assignment(tables: sqlite3.Connection) -> None:
     tx = SqliteTx(tables)
-    await tx.add_pending([(1, 2, 60, None)])
+    await tx.add_pending([(1, 2, 60, None)], 9)
     assert await tx.assign_tasks([Assignment(task=1, lane=2, execution=30, node=40, session=50)], NOW) == [1]
     (row,) = rows(tables, "live", task_rows.LIVE_COLUMNS)
     live = task_rows.live_task_from_row(row)
-    new = LiveTask.new(1, 2, 60)
+    new = LiveTask.new(1, 2, 60, ready_at=9)
     assert live == new._replace(
         status=TaskStatus.ASSIGNED,
         execution=30,
@@ -125,7 +127,7 @@ async def test_a_completed_task_is_written_as_its_final_row(tables: sqlite3.Conn
     await SqliteTx(tables).insert(schema.live, task_rows.LIVE_COLUMNS, [task_rows.LIVE.to_row(live)])
     outcome = (live.id, live.execution, live.node, None, b"{}", b"[]")
     (moved,) = await SqliteTx(tables).complete_tasks([outcome], NOW)
-    assert moved == (live.id, live.execution, live.node, live.lane, live.status, live.group)
+    assert moved == tuple(getattr(live, {"group_id": "group"}.get(name, name)) for name in MOVED_COLUMNS)
     (row,) = rows(tables, "done", task_rows.COMPLETED_COLUMNS)
     final = FinalTask.from_live(live._replace(status=TaskStatus.COMPLETED), None, NOW)
     assert row == (*task_rows.DONE.to_row(final), live.session, b"{}", b"[]")

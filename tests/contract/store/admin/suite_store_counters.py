@@ -35,7 +35,7 @@ async def folding_changes_no_total(store: Store, kit: Kit) -> None:
     before, term = await kit.second.task_totals(), await kit.term()
     assert await store.fold_counters(term) > 0
     assert await kit.second.task_totals() == before
-    assert (await kit.dump())["counter_delta"] == []
+    assert (await kit.dump())["figure_delta"] == []
     assert await store.fold_counters(term) == 0
 
 
@@ -88,3 +88,29 @@ async def two_that_fold_at_once_count_nothing_twice(store: Store, kit: Kit) -> N
         await kit.submit(2)
         await asyncio.gather(store.fold_counters(term), kit.second.fold_counters(term))
     assert await kit.second.task_totals() == {TaskStatus.PENDING: 20}
+
+
+async def sound_counters_have_no_drift_folded_or_not(store: Store, kit: Kit) -> None:
+    await kit.ended_failed()
+    await kit.submit(3)
+    assert await store.find_drift() == {}
+    await store.fold_counters(await kit.term())
+    await kit.ended_completed()
+    assert await store.find_drift() == {}
+
+
+async def wrong_counters_are_found_and_corrected_while_others_write(store: Store, kit: Kit) -> None:
+    await kit.submit(3)
+    await store.fold_counters(await kit.term())
+    await kit.second.engine.write(lambda tx: tx.execute("UPDATE lane_counter SET n = n + 5"))
+    ((lane, counts),) = (await store.find_drift()).items()
+    assert counts == {TaskStatus.PENDING: -5}
+    drift = await store.find_drift()
+    await kit.submit(2)
+    await store.correct_counters(drift, kit.now)
+    assert await store.find_drift() == {}
+    assert await store.lane_totals() == {lane: {TaskStatus.PENDING: 5}}
+    await store.fold_counters(await kit.term())
+    assert await store.lane_totals() == await store.count_lane_rows() == {lane: {TaskStatus.PENDING: 5}}
+    await store.correct_counters({}, kit.now)
+    assert await store.find_drift() == {}

@@ -2,11 +2,14 @@
 
 import asyncio
 
+import pytest
+
+from crawlfleet.errors import NotLeader
 from crawlfleet.model.group import GroupKind
 from crawlfleet.model.principal import Role
 from crawlfleet.model.status import TaskStatus
 from crawlfleet.ports.admin_store import NewAuditEntry, NewToken
-from crawlfleet.ports.maintenance_store import PruneCursor, Pruned
+from crawlfleet.ports.maintenance_store import FinishedFilter, FinishedPage, PruneCursor, Pruned
 from crawlfleet.ports.store import Store
 from crawlfleet.ports.task_store import Claim
 from crawlfleet.store import schema
@@ -360,3 +363,71 @@ class _NothingGoes:
         after = await self._kit.dump()
         for name in ("task", "live", "done", "execution", "dead_letter", "event_log", "outbox"):
             assert after[name] == self._before[name], name
+
+
+ALL_FINAL = frozenset(status for status in TaskStatus if status.is_final)
+
+
+async def finished_tasks_are_selected_by_a_filter_in_bounded_windows(store: Store, kit: Kit) -> None:
+    completed, failed = await kit.ended_completed(), await kit.ended_failed()
+    live = await kit.submit_one()
+    wanted = FinishedFilter(kit.later(1), ALL_FINAL)
+    assert await store.select_finished(wanted, 0, 100) == FinishedPage([completed, failed], 0, 2, 0)
+    assert await store.select_finished(wanted, 0, 1) == FinishedPage([completed], 0, 1, completed)
+    assert (await store.select_finished(wanted, completed, 1)).tasks == [failed]
+    for other, tasks in (
+        (wanted._replace(statuses=frozenset({TaskStatus.FAILED})), [failed]),
+        (wanted._replace(project="other"), []),
+        (wanted._replace(task_type="other"), []),
+        (wanted._replace(before=0), []),
+    ):
+        assert (await store.select_finished(other, 0, 100)).tasks == tasks
+    assert await kit.status(live) is TaskStatus.PENDING
+
+
+async def finished_tasks_are_removed_with_all_that_belongs_to_them_and_counted(store: Store, kit: Kit) -> None:
+    gone, stays = await kit.ended_failed(), await kit.ended_completed()
+    live = await kit.submit_one()
+    before = kit.later(1)
+    assert await store.remove_finished(await kit.term(), kit.now, before, [gone, live]) == [gone]
+    assert set(await kit.second.load_tasks([gone, stays, live])) == {stays, live}
+    assert await kit.second.dead_letters(10) == []
+    assert await kit.second.task_totals() == await kit.second.count_rows()
+    assert await store.unremoved_chunks(10) == [gone]
+    assert await store.remove_finished(await kit.term(), kit.now, 0, [stays]) == []
+
+
+async def a_task_that_its_group_needs_is_neither_selected_nor_removed(store: Store, kit: Kit) -> None:
+    flow = await FlowKit.stored(kit, {"a": {}, "b": {"after": ["a"]}})
+    await flow.complete("a")
+    before = kit.later(1)
+    page = await store.select_finished(FinishedFilter(before, ALL_FINAL), 0, 100)
+    assert (page.tasks, page.needed) == ([], 1)
+    step = (await store.select_finished(FinishedFilter(before, ALL_FINAL), 0, 1)).last
+    assert await store.remove_finished(await kit.term(), kit.now, before, [step]) == []
+    assert (await flow.words())["a"] == "completed"
+
+
+async def an_old_term_removes_nothing(store: Store, kit: Kit) -> None:
+    task = await kit.ended_completed()
+    term = await kit.term()
+    with pytest.raises(NotLeader):
+        await store.remove_finished(term - 1, kit.now, kit.later(1), [task])
+    assert await kit.status(task) is TaskStatus.COMPLETED
+
+
+async def what_is_due_is_counted_up_to_a_limit(store: Store, kit: Kit) -> None:
+    await kit.cancel(*await kit.submit(3))
+    now = kit.later(2 * DAY_MS)
+    due = await store.count_due(now, DAY_MS, DAY_MS, DAY_MS, 100)
+    assert (due.tasks, due.audit_entries) == (3, 0)
+    assert (await store.count_due(now, DAY_MS, DAY_MS, DAY_MS, 2)).tasks == 2
+    assert (await store.count_due(now, 3 * DAY_MS, DAY_MS, DAY_MS, 100)).tasks == 0
+    await _prune_all(store, kit)
+    assert (await store.count_due(now, DAY_MS, DAY_MS, DAY_MS, 100)).tasks == 0
+
+
+async def ids_of_no_task_are_found(store: Store, kit: Kit) -> None:
+    live, final = await kit.submit_one(), await kit.ended_completed()
+    assert await store.tasks_without_row([1, live, 2, final]) == {1, 2}
+    assert await store.tasks_without_row([]) == set()

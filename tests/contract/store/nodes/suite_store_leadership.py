@@ -8,10 +8,12 @@ import pytest
 
 from crawlfleet.errors import NotLeader
 from crawlfleet.model.event import EventBatch, Kind
+from crawlfleet.model.figures.task_figures import GAUGES
 from crawlfleet.model.host import Host
 from crawlfleet.model.host_stats import Batch, empty_row
 from crawlfleet.model.ids import BOOTS, IdSlot
 from crawlfleet.model.status import Health, NodeStatus
+from crawlfleet.ports.alert_store import AlertChanges
 from crawlfleet.ports.event_store import EndedRuns
 from crawlfleet.ports.host_store import GrantChange
 from crawlfleet.ports.leadership_store import LeaderRow
@@ -231,6 +233,11 @@ async def _writes_under_a_term(kit: Kit) -> dict[str, Callable[[int], Awaitable[
         "fold_evidence": lambda term: store.fold_evidence(EndedRuns(0, 0, []), [], term),
         "fold_figures": lambda term: store.fold_figures(term, now),
         "drop_figures": lambda term: store.drop_figures(term, far),
+        "drop_task_figures": lambda term: store.drop_task_figures(term, far + 500 * 86_400_000),
+        "record_alerts": lambda term: store.record_alerts(AlertChanges(forgotten=[("node_down", "a")]), now, term),
+        "drop_old_notices": lambda term: store.drop_old_notices(term, far, 10),
+        "remove_finished": lambda term: store.remove_finished(term, far, far, [done]),
+        "put_gauges": lambda term: store.put_gauges(term, now, [1] * len(GAUGES)),
     }
     assert done in await kit.second.load_tasks([done])
     # Those two are about the term itself and answer for it.

@@ -44,6 +44,14 @@ async def what_a_node_runs_is_delivered_whole(store: Store, kit: Kit) -> None:
     assert delivery.parameters == b'{"url":"https://a.example/"}'
 
 
+async def the_context_of_a_traced_submission_is_delivered_with_each_execution(store: Store, kit: Kit) -> None:
+    specs = (b'{"traceparent":"00-a-b-01","retry":{"max_retries":1}}', b'{"content_features":{"traceparent":1}}', None)
+    tasks = [kit.new_task()._replace(spec=spec) for spec in specs]
+    await kit.add(tasks)
+    deliveries = await kit.second.load_deliveries([task.id for task in tasks])
+    assert [deliveries[task.id].traceparent for task in tasks] == ["00-a-b-01", "", ""]
+
+
 async def what_is_final_is_not_delivered(store: Store, kit: Kit) -> None:
     task = await kit.ended_completed()
     assert await kit.second.load_deliveries([task, 12_345]) == {}

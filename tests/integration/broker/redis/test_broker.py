@@ -26,6 +26,35 @@ async def brokers(redis_server: RedisServer) -> AsyncIterator[Brokers]:
         yield brokers
 
 
+# -- memory
+
+
+async def test_the_memory_of_redis_is_told_where_it_has_a_limit(brokers: Brokers) -> None:
+    broker = await brokers.one()
+    assert await broker.load_memory() is None
+    brokers.client.config_set("maxmemory", "1gb")
+    brokers.client.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        memory = await broker.load_memory()
+    finally:
+        brokers.client.config_set("maxmemory", "0")
+        brokers.client.config_set("maxmemory-policy", "noeviction")
+    assert memory is not None
+    assert 0 < memory.used_part < 1
+    assert memory.eviction == "allkeys-lru"
+
+
+async def test_a_user_that_may_not_ask_for_the_memory_keeps_its_connection(brokers: Brokers) -> None:
+    broker = await brokers.one()
+    brokers.client.execute_command("ACL SETUSER default -info")
+    try:
+        assert await broker.load_memory() is None
+        assert await broker.is_up()
+        assert broker.state.last_error == ""
+    finally:
+        brokers.client.execute_command("ACL SETUSER default +info")
+
+
 # -- between masters
 
 

@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from crawlfleet.broker.redis import RedisBroker
+from crawlfleet.broker.redis.connection_factory import ConnectionFactory
 from crawlfleet.errors import ConfigError
 from testkit.servers import RedisServer
 from testkit.servers.server import free_port
@@ -154,3 +155,44 @@ async def test_one_that_is_loading_is_away_until_it_has_its_data() -> None:
             await starting
             await until(lambda: broker.state.is_up)
             assert await broker.is_up()
+
+
+async def test_no_more_connections_are_opened_than_allowed(brokers: Brokers, server: RedisServer) -> None:
+    factory = ConnectionFactory(server.url, max_connections=3)
+    async with factory.open_connections(2):
+        async with factory.open_connections(1):
+            assert brokers.connected() == 3
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05), factory.open_connections(1):
+                    raise AssertionError("a fourth connection")
+        async with factory.open_connections(1) as (connection,):
+            # One that was given back is free again.
+            assert connection.is_connected
+
+
+async def test_a_limit_of_two_is_enough_for_a_master_that_loses_its_redis(
+    brokers: Brokers, server: RedisServer
+) -> None:
+    broker = await brokers.one(max_connections=2)
+    assert brokers.connected() == 2
+    server.kill()
+    await until(lambda: not broker.state.is_up)
+    await asyncio.to_thread(server.start)
+    await until(lambda: broker.state.is_up)
+    await use(broker)
+
+
+async def test_a_redis_that_does_not_answer_in_time_is_away() -> None:
+    async def accept(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connected.append(writer)
+
+    connected: list[asyncio.StreamWriter] = []
+    silent = await asyncio.start_server(accept, "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    broker = await RedisBroker.connect(f"redis://127.0.0.1:{port}/0", INSTALLATION, pool_timeout_s=0.2)
+    assert broker.failure_reason is not None
+    assert "did not answer within 0.2 s" in broker.failure_reason
+    await broker.close()
+    for writer in connected:
+        writer.close()
+    silent.close()

@@ -23,6 +23,7 @@ from crawlfleet.execution.executors.outside.agent_executor import AgentExecutor
 from crawlfleet.execution.executors.outside.chunk_uploader import ChunkUploader
 from crawlfleet.execution.executors.registry import builtin_entries, load_user_entries
 from crawlfleet.execution.master_calls.http_calls import open_http_session
+from crawlfleet.execution.master_calls.master_directory import MasterDirectory
 from crawlfleet.model.ids import execution_text
 from crawlfleet.wire.sync import AssignmentBody, OutcomeBody
 from testkit.patience import PATIENCE_S
@@ -93,7 +94,7 @@ async def executing(
     before = {child.pid for child in psutil.Process().children()}
     async with open_http_session() as session:
         urls = masters or [server.url if server else "http://127.0.0.1:9"]
-        uploads = ChunkUploader(session, urls, SECRET, random.Random(1))
+        uploads = ChunkUploader(session, MasterDirectory(urls), SECRET, random.Random(1))
         settings = {"processes": 2, "search_path": [entry for entry in sys.path if entry], **settings}
         executor = AgentExecutor(entries, uploads, directory / "work", **settings)
         await executor.start()

@@ -87,7 +87,7 @@ def test_rowids_are_the_keys_of_the_hot_tables_on_sqlite(path: Path) -> None:
     """A key of any other type would be an index beside the table, and double the writes."""
     migrate_sqlite(path)
     with sqlite3.connect(path) as connection:
-        for table in ("task", "live", "done", "execution", "outbox", "event_log", "counter_delta", "lease"):
+        for table in ("task", "live", "done", "execution", "outbox", "event_log", "figure_delta", "lease"):
             (sql,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", [table]).fetchone()
             assert " INTEGER NOT NULL" in sql, table
             assert not connection.execute(
@@ -172,7 +172,7 @@ async def test_the_tables_that_churn_are_cleaned_early(postgres_dsn: str) -> Non
     connection = await asyncpg.connect(postgres_dsn)
     rows = await connection.fetch("SELECT relname FROM pg_class WHERE 'fillfactor=70' = ANY(reloptions)")
     await connection.close()
-    assert {row[0] for row in rows} >= {"live", "lease", "outbox", "counter_delta"}
+    assert {row[0] for row in rows} >= {"live", "lease", "outbox", "figure_delta"}
 
 
 async def test_a_postgres_that_is_not_there_is_said_to_be_unavailable() -> None:

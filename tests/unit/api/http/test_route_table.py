@@ -126,7 +126,7 @@ def test_a_plain_route_is_served_and_described_by_the_same_decorator(table: Rout
     found = document(table)
     operation = found["paths"]["/zoo/cats/{number}"]["put"]
     assert (operation["operationId"], operation["summary"]) == ("keepers_feed_cat", "Feed a cat")
-    assert operation["security"] == [{"bearer": []}]
+    assert operation["security"] == [{"bearer": []}, {"api_key": []}]
     assert [(said["name"], said["required"]) for said in operation["parameters"]] == [("number", True), ("fish", False)]
     assert set(operation["requestBody"]["content"]) == {"application/json", "text/plain"}
     assert operation["responses"]["200"]["content"] == {"application/json": {"schema": {"type": "array", "items": {}}}}

@@ -304,4 +304,5 @@ def test_roles_cover_those_below_and_nodes_cover_none() -> None:
         Role.ADMIN: [Role.VIEWER, Role.OPERATOR, Role.ADMIN],
         Role.ENROL: [],
         Role.NODE: [],
+        Role.METRICS: [],
     }

@@ -15,6 +15,7 @@ from crawlfleet.model.daily_quota import day_end, utc_day
 from crawlfleet.model.execution import End, ParkCause
 from crawlfleet.model.ids import TaskId
 from crawlfleet.model.project import OnFull, Quotas
+from crawlfleet.model.refusal import Refusal
 from crawlfleet.model.status import ErrorClass, TaskStatus
 from crawlfleet.wire.sync import AssignmentBody, OutcomeBody, SliceBody, SliceWantBody, SyncDown, SyncUp, UsedBody
 from testkit.factories import Kit
@@ -207,5 +208,5 @@ async def test_a_task_of_a_spent_day_is_not_assigned_by_hand(kit: Kit) -> None:
     await shop.spend()
     (task,) = await shop.one.submit(project_id="shop")
     refused = await shop.master.assign.assign_task(task, shop.node.id)
-    assert refused is not None
+    assert isinstance(refused, Refusal)
     assert refused.detail == SPENT

@@ -11,6 +11,7 @@ import pytest
 from crawlfleet.control.leader.leadership_state import LeadershipState
 from crawlfleet.control.loops.base import LeaderLoop, Loop
 from crawlfleet.errors import Conflict, NotLeader, OutcomeUnknown, StoreUnavailable
+from crawlfleet.model.installation.master import LoopFigures
 from crawlfleet.model.instants import Instant
 from testkit.clock import EPOCH, FakeClock
 
@@ -123,13 +124,42 @@ async def test_waiting_for_passes_means_passes_that_begin_after_now() -> None:
     await asyncio.sleep(0)
     ended = []
     for number in range(1, 6):
-        loop._count_pass()
+        loop._count_pass(0.0)
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         ended.append([task.done() for task in waiting])
         assert loop.passes == number
     # The first pass may have been under way already.
     assert ended == [[False, False], [True, False], [True, False], [True, True], [True, True]]
+
+
+async def test_the_figures_of_a_loop_tell_when_it_passed_and_how_long_its_next_pass_takes() -> None:
+    loop = PlainLoop()
+    clock = loop._clock
+    assert isinstance(clock, FakeClock)
+    clock.advance(3.0)
+    assert loop.figures == LoopFigures(3.0, 3.0), "the first pass is due at once"
+    loop._count_pass(7.0)
+    clock.advance(6.0)
+    assert loop.figures == LoopFigures(6.0, 0.0)
+    clock.advance(6.0)
+    assert loop.figures == LoopFigures(12.0, 5.0)
+
+
+async def test_a_leaders_loop_at_rest_is_not_late_when_its_term_begins() -> None:
+    lead = LeadershipState()
+    loop = LedLoop(lead)
+    clock = loop._clock
+    assert isinstance(clock, FakeClock)
+    async with running(loop):
+        await asyncio.sleep(0)
+        resting = [loop.is_resting]
+        clock.advance(3_600.0)
+        lead.start_term(4)
+        await passed(loop, 1)
+        resting.append(loop.is_resting)
+        assert loop.figures == LoopFigures(0.0, 0.0)
+    assert resting == [True, False]
 
 
 async def test_who_stops_waiting_is_forgotten() -> None:
@@ -139,7 +169,7 @@ async def test_who_stops_waiting_is_forgotten() -> None:
     waiting.cancel()
     await asyncio.wait([waiting])
     assert loop._pass_waiters == []
-    loop._count_pass()
+    loop._count_pass(0.0)
 
 
 async def test_a_leaders_loop_rests_while_somebody_else_leads() -> None:

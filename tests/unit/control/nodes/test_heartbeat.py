@@ -9,11 +9,13 @@ import pytest
 import pytest_asyncio
 
 from crawlfleet.broker.memory import MemoryBroker
-from crawlfleet.control.nodes.heartbeat import Heartbeat
+from crawlfleet.control.nodes.heartbeat import UNHEEDED_S, Heartbeat, StopOrder
+from crawlfleet.control.tasks.finish import Finish
 from crawlfleet.errors import NotFound
 from crawlfleet.model.ids import NodeId, task_text
-from crawlfleet.model.node import Measurement, Node
-from crawlfleet.model.status import NodeStatus
+from crawlfleet.model.node import ANY_TASK, Measurement, Node
+from crawlfleet.model.status import NodeStatus, TaskStatus
+from crawlfleet.ports.pull_store import PullRequest
 from testkit.clock import FakeClock
 from testkit.factories import Kit, ReadyNode
 from tests.unit.store.store_kit import sqlite_kit
@@ -26,8 +28,15 @@ async def kit(tmp_path: Path) -> AsyncIterator[Kit]:
 
 
 @pytest.fixture
-def heartbeat(kit: Kit) -> Heartbeat:
-    return Heartbeat(store=kit.store, broker=MemoryBroker(), clock=FakeClock(), rng=Random(1))
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def heartbeat(kit: Kit, clock: FakeClock) -> Heartbeat:
+    broker, rng = MemoryBroker(), Random(1)
+    finish = Finish(store=kit.store, broker=broker, clock=clock, rng=rng)
+    return Heartbeat(store=kit.store, broker=broker, clock=clock, rng=rng, finish=finish)
 
 
 async def node_of(kit: Kit, node: NodeId) -> Node:
@@ -110,3 +119,85 @@ async def test_a_node_that_is_not_known_or_was_removed_is_not_found(kit: Kit, he
     for unknown in (node, 12345):
         with pytest.raises(NotFound):
             await heartbeat.record_heartbeat(unknown, Measurement(), [])
+
+
+async def test_a_recall_is_an_order_to_stop_with_its_reason(kit: Kit, heartbeat: Heartbeat) -> None:
+    node = await kit.join(is_pull_only=True)
+    await heartbeat.record_heartbeat(node, Measurement(), None)
+    run, other = await kit.run(ReadyNode(node, 1), 2)
+    await kit.start(run)
+    await kit.cancel(run.task)
+    for _ in range(2):
+        beat = await heartbeat.record_heartbeat(node, Measurement(), None)
+        assert beat.stops == [StopOrder(run.task, run.execution, "cancel")]
+    beat = await heartbeat.record_heartbeat(node, Measurement(), [task_text(run.task), task_text(other.task)])
+    assert beat.stops == [StopOrder(run.task, run.execution, "cancel")]
+
+
+async def test_a_recalled_task_that_the_client_does_not_run_is_over(kit: Kit, heartbeat: Heartbeat) -> None:
+    node = await kit.join(is_pull_only=True)
+    await heartbeat.record_heartbeat(node, Measurement(), None)
+    run, other = await kit.run(ReadyNode(node, 1), 2)
+    await kit.start(run)
+    await kit.cancel(run.task)
+    beat = await heartbeat.record_heartbeat(node, Measurement(), [task_text(other.task)])
+    assert (beat.stops, await kit.status(run.task)) == ([], TaskStatus.CANCELLED)
+
+
+async def test_a_recall_that_is_not_heeded_is_carried_out_without_the_client(
+    kit: Kit, heartbeat: Heartbeat, clock: FakeClock
+) -> None:
+    node = await kit.join(is_pull_only=True)
+    await heartbeat.record_heartbeat(node, Measurement(), None)
+    run = await kit.run_one(ReadyNode(node, 1))
+    await kit.start(run)
+    await kit.cancel(run.task)
+    await heartbeat.record_heartbeat(node, Measurement(), [task_text(run.task)])
+    clock.advance(UNHEEDED_S - 1)
+    assert (await heartbeat.record_heartbeat(node, Measurement(), [task_text(run.task)])).stops
+    clock.advance(1)
+    beat = await heartbeat.record_heartbeat(node, Measurement(), [task_text(run.task)])
+    assert (list(beat.stops), await kit.status(run.task)) == ([], TaskStatus.CANCELLED)
+
+
+async def test_when_a_drain_is_over_the_client_hands_everything_back(
+    kit: Kit, heartbeat: Heartbeat, clock: FakeClock
+) -> None:
+    node = await kit.join(is_pull_only=True)
+    await heartbeat.record_heartbeat(node, Measurement(), None)
+    run = await kit.run_one(ReadyNode(node, 1))
+    await kit.start(run)
+    await kit.store.set_maintenance(node, clock.now() + 10_000, True, kit.now)
+    beat = await heartbeat.record_heartbeat(node, Measurement(), None)
+    assert (list(beat.stops), beat.drain_by) == ([], clock.now() + 10_000)
+    clock.advance(10)
+    beat = await heartbeat.record_heartbeat(node, Measurement(), None)
+    assert beat.stops == [StopOrder(run.task, run.execution, "drain")]
+    clock.advance(UNHEEDED_S)
+    await heartbeat.record_heartbeat(node, Measurement(), None)
+    assert await kit.status(run.task) is TaskStatus.PENDING
+
+
+async def test_a_call_that_shows_life_opens_a_session_and_renews_it_now_and_then(
+    kit: Kit, heartbeat: Heartbeat, clock: FakeClock
+) -> None:
+    node = await kit.join(is_pull_only=True, lease_ms=60_000)
+    assert (await heartbeat.ensure_session(node)).status is NodeStatus.ONLINE
+    await heartbeat.record_heartbeat(node, Measurement(cpu=0.5), None)
+    await heartbeat.ensure_session(node)
+    assert (await node_of(kit, node)).renewals == 2
+    clock.advance(10)
+    record = await heartbeat.ensure_session(node)
+    assert (record.session, record.renewals, record.measurement) == (1, 3, Measurement(cpu=0.5))
+
+
+async def test_a_recalled_task_that_was_never_delivered_is_over(kit: Kit, heartbeat: Heartbeat) -> None:
+    node = await kit.join(is_pull_only=True)
+    await heartbeat.record_heartbeat(node, Measurement(), None)
+    run, sent = await kit.run(ReadyNode(node, 1), 2)
+    request = PullRequest(node, 1, 1, 1_000, ANY_TASK)
+    assert [row.id for row in (await kit.store.begin_pull(request, 3_000, kit.now)).claimed] == [run.task]
+    await kit.cancel(run.task, sent.task)
+    beat = await heartbeat.record_heartbeat(node, Measurement(), None)
+    assert beat.stops == [StopOrder(run.task, run.execution, "cancel")]
+    assert await kit.status(sent.task) is TaskStatus.CANCELLED

@@ -16,6 +16,8 @@ from crawlfleet.control.admin.tokens import hash_secret
 from crawlfleet.control.nodes.heartbeat import LEASE_UNSET_MS, SimpleClients
 from crawlfleet.control.nodes.open_session import OpenSession
 from crawlfleet.control.nodes.register import Register, RegistrationResult
+from crawlfleet.control.support.master_roster import MasterRoster
+from crawlfleet.control.support.session_counter import SessionCounter
 from crawlfleet.control.tasks.finish import Finish
 from crawlfleet.control.tasks.task_types import TYPES_MOST, KnownTypes, TaskTypes
 from crawlfleet.errors import Conflict, InvalidInput, NotAllowed, NotFound
@@ -57,6 +59,8 @@ class Desk:
             known_types=self.known,
             finish=Finish(store=self.store, broker=broker, clock=self.clock, rng=rng),
             configure=self.configure,
+            roster=MasterRoster(),
+            sessions=SessionCounter(self.clock),
         )
 
     async def register(self, join_key: str = "key", types: Any = None, **fields: Any) -> RegistrationResult:

@@ -13,7 +13,7 @@ from crawlfleet.broker.memory import MemoryBroker
 from crawlfleet.control.admin.cluster_config import Configure
 from crawlfleet.control.admin.projects import Projects
 from crawlfleet.control.tasks.admission import AdmissionControl, WaitingLimit
-from crawlfleet.control.tasks.submit import Submit
+from crawlfleet.control.tasks.submit import Submit, with_traceparent
 from crawlfleet.control.tasks.task_types import KnownTypes, TaskTypes
 from crawlfleet.errors import InvalidInput, OverLimit, StoreUnavailable
 from crawlfleet.model import limits
@@ -211,6 +211,38 @@ async def test_what_a_task_does_not_say_is_as_its_cluster_says(desk: Desk) -> No
     assert [task.timeout_s for task in desk.store.tasks] == [500, 60, 500, 500, 3_600]
     specs = [msgspec.json.decode(task.spec, type=SpecBody) if task.spec else SpecBody() for task in desk.store.tasks]
     assert [spec.retry for spec in specs] == [RetryBody(1), RetryBody(7), RetryBody(3), RetryBody(1, 9.0), RetryBody(3)]
+
+
+async def test_delays_that_a_task_does_not_give_are_as_its_cluster_says(desk: Desk) -> None:
+    desk.store.configured = [
+        ClusterConfig("default", 1, {"retry_base_delay_s": 1, "retry_max_delay_s": 60}),
+        ClusterConfig("eu", 1, {"retry_max_delay_s": 5}),
+    ]
+    await desk.submit(
+        echo(),
+        echo(cluster="eu"),
+        echo(retry={"max_retries": 9}),
+        echo(retry={"base_delay_s": 60}),
+        echo(retry={"max_delay_s": 1}),
+        echo(retry={"base_delay_s": 100, "max_delay_s": 200}),
+    )
+    specs = [msgspec.json.decode(task.spec, type=SpecBody) for task in desk.store.tasks if task.spec]
+    assert [spec.retry for spec in specs] == [
+        RetryBody(3, 1, 60),
+        RetryBody(3, 2, 5),
+        RetryBody(9, 1, 60),
+        RetryBody(3, 60, 60),
+        RetryBody(3, 1, 1),
+        RetryBody(3, 100, 200),
+    ]
+
+
+@pytest.mark.parametrize("retry", [{"base_delay_s": 60.5}, {"max_delay_s": 0.5}])
+async def test_a_delay_that_does_not_go_with_the_clusters_is_refused(desk: Desk, retry: dict[str, float]) -> None:
+    desk.store.configured = [ClusterConfig("default", 1, {"retry_base_delay_s": 1, "retry_max_delay_s": 60})]
+    (refusal,) = (await desk.submit(echo(retry=retry))).items
+    assert isinstance(refusal, Refusal)
+    assert (refusal.field, desk.store.tasks) == ("retry.base_delay_s", [])
 
 
 async def test_the_configuration_is_looked_at_once_a_second_however_many_come(desk: Desk) -> None:
@@ -589,3 +621,15 @@ async def test_only_tasks_of_limited_projects_are_counted_by_the_store(desk: Des
     await desk.submit(echo(project_id="heavy"))
     (first,), (second,) = desk.store.batches
     assert (set(first.limited), set(second.limited)) == ({"tight"}, set())
+
+
+@pytest.mark.parametrize("spec", [None, b"{}", b'{"cluster":"eu","retry":{"max_retries":1}}'])
+def test_the_context_of_a_submission_stands_in_the_spec(spec: bytes | None) -> None:
+    task = NewTask(1, "", None, None, EPOCH, b"{}", spec, 1, 5, 60)
+    traced = with_traceparent(task, "00-a-b-01")
+    assert traced.spec is not None
+    assert msgspec.json.decode(traced.spec) == {"traceparent": "00-a-b-01", **(msgspec.json.decode(spec or b"{}"))}
+    assert (
+        msgspec.json.decode(traced.spec, type=SpecBody).retry == msgspec.json.decode(spec or b"{}", type=SpecBody).retry
+    )
+    assert traced._replace(spec=spec) == task

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,8 @@ import msgspec
 from crawlfleet.errors import Unavailable
 from crawlfleet.execution.agent.agent import Agent, AgentSettings
 from crawlfleet.execution.agent.config import AllowHosts, ignore_hosts
+from crawlfleet.execution.agent.sync.masters import Masters
+from crawlfleet.execution.master_calls.master_directory import MasterDirectory
 from crawlfleet.model.execution import End
 from crawlfleet.model.instants import Instant
 from crawlfleet.model.status import Recall
@@ -115,6 +117,8 @@ class Master:
         self.delay_s = 0.0
         self.standing = SyncDown(SyncVerdict.OK)
         """Said in each answer: verdict, drain and slots."""
+        self.masters: list[str] = []
+        """Said when a session is opened."""
         self.open_error: Exception | None = None
         self.rejection: Exception | None = None
         """What it says to each sync."""
@@ -160,7 +164,7 @@ class Master:
         if up.after == HANDS_OVER_ONLY or (self.is_minding_order and up.after != self.session):
             return OpenDown(self.session, LEASE_MS, 3_000, self._take(up.outcomes), is_open=False)
         self.session += 1
-        return OpenDown(self.session, LEASE_MS, 3_000, self._take(up.outcomes))
+        return OpenDown(self.session, LEASE_MS, 3_000, self._take(up.outcomes), self.masters)
 
     async def sync(self, up: SyncUp) -> SyncDown:
         call = Call(up, monotonic(), asyncio.get_running_loop().create_future())
@@ -279,6 +283,10 @@ class Node:
         await asyncio.wait([self.running])
 
 
+def _masters_by_address(addresses: Sequence[str], reachable: Mapping[str, Master]) -> Masters:
+    return Masters(MasterDirectory(addresses), reachable.__getitem__, random.Random(1))
+
+
 @asynccontextmanager
 async def node(
     directory: Path,
@@ -288,14 +296,19 @@ async def node(
     executor: Any = None,
     allow_hosts: AllowHosts = ignore_hosts,
     clock: LoopClock | None = None,
+    addresses: Sequence[str] = (),
+    reachable: Mapping[str, Master] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Node]:
-    """An agent that runs, killed at the end if it still does. It has a session, and its first sync is parked."""
+    """An agent that runs, killed at the end if it still does. It has a session, and its first sync is parked.
+
+    With `reachable`, masters by their addresses, it is configured with `addresses` of them.
+    """
     events: list[tuple[float, str, dict[str, object]]] = []
     work = work or Work()
     agent = Agent(
         AgentSettings(7, "secret", directory, slots, ["web_crawl"], is_outbox_synced=False, **settings),
-        masters,
+        masters if reachable is None else _masters_by_address(addresses, reachable),
         executor or work,
         clock=clock or LoopClock(),
         rng=random.Random(1),

@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from crawlfleet.execution.crawl.fetch.address_guard import AddressGuard
 from crawlfleet.execution.crawl.fetch.fetcher import Fetcher, FetchLimits
 from crawlfleet.execution.executors.builtin.web_crawl import WebCrawl
 from crawlfleet.execution.sdk import TaskContext
 from crawlfleet.model.product import Product
+from crawlfleet.network.address_guard import AddressGuard
 
 LOOPBACK = frozenset({"127.0.0.1"})
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]

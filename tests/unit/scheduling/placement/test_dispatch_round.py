@@ -183,3 +183,13 @@ def test_load_is_spread_over_alike_nodes() -> None:
     one = Pass(*(node_state(number, slots=10) for number in range(1, 6)))
     one.lane("p", 25)
     assert set(nodes_of(one.choose()).values()) == {5}
+
+
+def test_full_reserved_clusters_do_not_end_the_round_for_others() -> None:
+    """Two projects with clusters of their own fill two keys of one class: the other class still has its turn."""
+    reserved = [node_state(number, slots=0, cluster_project=project) for number, project in ((1, "p"), (2, "q"))]
+    one = Pass(*reserved, node_state(3, slots=5, task_types=("other",)))
+    for project in ("p", "q"):
+        one.lane(project, 3, priority=9)
+    other = one.lane("r", 4, Requirement("other"), priority=5)
+    assert counts(one.choose()) == {other.id: 4}

@@ -44,7 +44,7 @@ def test_a_node_in_order_takes_a_plain_task() -> None:
         ({"health": Health.UNHEALTHY}, {}, "unhealthy"),
         ({"health": Health.DEGRADED}, {}, None),
         ({"health": Health.UNKNOWN}, {}, None),
-        ({"is_pull_only": True}, {}, "pull_only"),
+        ({"is_pull_only": True}, {}, "no_pull"),
         ({"slots": 2, "held": 2}, {}, "no_slot"),
         ({"slots": 2, "held": 5}, {}, "no_slot"),
         ({"slots": 0}, {}, "no_slot"),

@@ -1,9 +1,11 @@
 import random
 import time
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
+from crawlfleet.model.node import PullFilter
 from crawlfleet.model.requirement import Requirement
 from crawlfleet.model.status import Health, NodeStatus
 from crawlfleet.scheduling.placement.filters import NodeState
@@ -183,3 +185,36 @@ def test_five_hundred_tasks_over_a_hundred_nodes_take_no_time() -> None:
 
     # Measured 0.6 ms; the bound is wide so that a loaded machine does not fail it, and a loop per task still does.
     assert min(took_s(seed) for seed in range(20)) < 0.005
+
+
+def test_a_task_for_one_node_goes_nowhere_else() -> None:
+    nodes = [node_state(n, slots=2) for n in (1, 2, 3)]
+    only = Requirement("web_crawl", node=2)
+    for strategy in ("least_loaded", "random"):
+        passing = placer(*nodes)
+        requirement = replace(only, strategy=strategy)
+        assert ids(passing.place_tasks(requirement, "p", 1)) == [2]
+        assert passing.place_elsewhere(2, requirement, "p") is None
+        assert not passing.has_no_feasible_node(requirement, "p")
+    assert placer(*nodes).place_tasks(only, "p", 1) == []
+    assert placer(*nodes).has_no_feasible_node(replace(only, node=9), "p")
+    assert Counter(ids(placer(*nodes).place_tasks(PLAIN, "p", 9))) == {1: 2, 3: 2}
+
+
+def test_a_pull_gives_its_node_slots_and_takes_them_back() -> None:
+    node = node_state(1, slots=4, is_pull_only=True)
+    passing = placer(node)
+    passing.set_pull(1, 2, is_pulling=True)
+    assert ids(passing.place_tasks(PLAIN, "p", 5)) == [1, 1]
+    passing.set_pull(1, 0, is_pulling=False)
+    passing.set_held(1, 0, {})
+    assert passing.place_tasks(PLAIN, "p", 5) == []
+
+
+def test_a_pull_up_to_a_priority_leaves_what_is_above() -> None:
+    low = node_state(1, slots=4, is_pull_only=True)
+    low.pull_filter = PullFilter(max_priority=3)
+    passing = placer(low, node_state(2, slots=1))
+    passing.set_pull(1, 4, is_pulling=True)
+    assert ids(passing.place_tasks(PLAIN, "p", 5, 9)) == [2]
+    assert ids(passing.place_tasks(PLAIN, "p", 5, 3)) == [1, 1, 1, 1]

@@ -145,5 +145,20 @@ async def test_a_mistake_in_the_query_names_the_setting(postgres_dsn: str, query
 def test_what_only_other_clients_understand_is_left_out() -> None:
     address = "postgresql://ann:s%40cret@db.example:5432/fleet?sslmode=require&channel_binding=require"
     assert normalise_address(address) == "postgresql://ann:s%40cret@db.example:5432/fleet?sslmode=require"
-    plain = "postgresql://ann:s%3Fcret@a,b/fleet"
+    plain = "postgresql://ann:s%3Fcret@a/fleet"
     assert normalise_address(plain) == plain
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("postgresql://u@a,b/fleet", "postgresql://u@a,b/fleet?target_session_attrs=read-write"),
+        ("postgresql://u:p@a:1,b:2/fleet?x=1", "postgresql://u:p@a:1,b:2/fleet?x=1&target_session_attrs=read-write"),
+        ("postgresql:///fleet?host=a,b", "postgresql:///fleet?host=a%2Cb&target_session_attrs=read-write"),
+        ("postgresql://u@a,b/f?target_session_attrs=any", "postgresql://u@a,b/f?target_session_attrs=any"),
+        ("postgresql://u:p,q@a/fleet", "postgresql://u:p,q@a/fleet"),
+        ("postgresql://u@a/fleet?host=b", "postgresql://u@a/fleet?host=b"),
+    ],
+)
+def test_of_several_hosts_the_one_that_takes_writes_is_wanted(address: str, expected: str) -> None:
+    assert normalise_address(address) == expected

@@ -9,7 +9,7 @@ import pytest
 from crawlfleet.errors import InvalidInput, NotAllowed, NotFound, SessionEnded
 from crawlfleet.execution.agent.agent import Departure
 from crawlfleet.model.execution import End
-from crawlfleet.wire.sync import SyncDown, SyncUp, SyncVerdict
+from crawlfleet.wire.sync import SyncDown, SyncUp, SyncVerdict, mark_masters
 from tests.unit.execution.agent.agent_kit import Master, Work, monotonic, node, virtual
 
 
@@ -105,11 +105,69 @@ async def test_masters_that_refuse_are_tried_many_times_within_a_lease(tmp_path:
         await asyncio.sleep(5)
         tried = [data["master"] for data in one.said("call_failed")]
         assert 8 <= len(tried) <= 40
-        assert set(tried) == {0, 1, 2}
+        assert set(tried) == {"master-0", "master-1", "master-2"}
         masters[1].is_down = False
         await asyncio.sleep(20)
         assert one.work.alive == {1}
         assert len(masters[0].opens) == 1
+
+
+A, B, C = "http://a", "http://b", "http://c"
+
+
+@virtual
+async def test_a_node_survives_the_only_master_it_was_given_by_one_that_it_learned_of(tmp_path: Path) -> None:
+    reachable = {A: Master(), B: Master()}
+    async with node(tmp_path, reachable[A], addresses=[A], reachable=reachable) as one:
+        reachable[A].standing = SyncDown(SyncVerdict.OK, masters=[A, B])
+        reachable[A].give(1)
+        await asyncio.sleep(5)
+        assert reachable[A].last.masters_mark == mark_masters([A, B])
+        reachable[A].is_down = True
+        for call in reachable[A].parked:
+            call.fail()
+        await asyncio.sleep(30)
+        assert one.work.alive == {1}, "the lease was kept by the master that the first one reported"
+        assert not reachable[B].opens, "in the same session"
+
+
+@virtual
+async def test_a_node_opens_its_next_session_at_a_master_that_the_first_one_reported(tmp_path: Path) -> None:
+    reachable = {A: Master(), B: Master()}
+    reachable[A].masters = [B]
+    async with node(tmp_path, reachable[A], addresses=[A], reachable=reachable) as one:
+        reachable[A].is_down = True
+        for call in reachable[A].parked:
+            call.reply(SyncDown(SyncVerdict.SESSION_ENDED))
+        await asyncio.sleep(10)
+        assert len(reachable[B].opens) == 1
+        assert len(one.said("session_opened")) == 2
+
+
+@virtual
+async def test_a_master_that_is_reported_no_longer_is_forgotten_and_a_configured_one_is_not(tmp_path: Path) -> None:
+    reachable = {A: Master(), B: Master(), C: Master()}
+    async with node(tmp_path, reachable[A], addresses=[A], reachable=reachable) as one:
+        reachable[A].standing = SyncDown(SyncVerdict.OK, masters=[A, B])
+        await asyncio.sleep(5)
+        reachable[A].is_down = True
+        for call in reachable[A].parked:
+            call.fail()
+        await asyncio.sleep(5)
+        assert reachable[B].calls
+        # The next one knows only itself, and the first is configured.
+        reachable[B].standing = SyncDown(SyncVerdict.OK, masters=[C])
+        await asyncio.sleep(5)
+        asked = len(reachable[B].calls)
+        await asyncio.sleep(20)
+        assert len(reachable[B].calls) == asked, "it is not among the reported ones any more"
+        assert reachable[C].calls
+        reachable[A].is_down, reachable[C].is_down = False, True
+        for call in reachable[C].parked:
+            call.fail()
+        await asyncio.sleep(10)
+        assert reachable[A].parked
+        assert len(one.said("session_opened")) == 1
 
 
 @virtual

@@ -13,15 +13,15 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawlfleet.execution.crawl.fetch.address_guard import (
+from crawlfleet.execution.crawl.frontier.urls import canonical_url
+from crawlfleet.execution.page_failures import PageFailed
+from crawlfleet.network.address_guard import (
     REFUSED,
     AddressGuard,
     AddressRefused,
     parse_allowed_entry,
     refusal_reason,
 )
-from crawlfleet.execution.crawl.frontier.urls import canonical_url
-from crawlfleet.execution.page_failures import PageFailed
 from tests.unit.execution.crawl.crawl_kit import fetcher, site
 
 INSIDE = [
@@ -118,6 +118,26 @@ def test_an_entry_that_is_none_is_named(entry: str) -> None:
     with pytest.raises(ValueError, match="is no host") as told:
         parse_allowed_entry(entry)
     assert repr(entry) in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("entry", "host", "port", "is_listed"),
+    [
+        ("shop.test", "Shop.Test.", 80, True),
+        ("shop.test:81", "shop.test", 80, False),
+        ("10.0.0.0/8", "10.1.2.3", 80, True),
+        ("10.0.0.0/8", "shop.test", 80, False),
+        ("203.0.113.7", "203.0.113.7", 80, True),
+        ("[::1]:8000", "[::1]", 8000, True),
+    ],
+)
+def test_a_host_is_listed_by_its_name_or_its_address(entry: str, host: str, port: int, is_listed: bool) -> None:
+    assert AddressGuard([entry]).is_listed(host, port) is is_listed
+
+
+def test_a_refusal_says_how_to_allow_the_address() -> None:
+    with pytest.raises(AddressRefused, match=r"^10\.0\.0\.1 is private: name it in the list$"):
+        AddressGuard(hint="name it in the list").check_literal("10.0.0.1", 80)
 
 
 def test_a_socket_is_made_only_to_what_was_checked() -> None:
