@@ -34,9 +34,14 @@ class WatchedStore(SqlStore):
         self.watched: set[int] = set()
 
     async def assign_tasks(
-        self, batch: Sequence[Assignment], term: int | None, now: Instant, fences: Mapping[str, int] | None = None
+        self,
+        batch: Sequence[Assignment],
+        term: int | None,
+        now: Instant,
+        fences: Mapping[str, int] | None = None,
+        pulls: Mapping[int, int] | None = None,
     ) -> Applied:
-        applied = await super().assign_tasks(batch, term, now, fences)
+        applied = await super().assign_tasks(batch, term, now, fences, pulls)
         at = time.perf_counter()
         self.assigned += [item for item in batch if item.task not in applied.refused] if applied.refused else batch
         for task in self.watched.intersection(applied.after) if self.watched else ():

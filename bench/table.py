@@ -20,8 +20,12 @@ def say(line: str) -> None:
     sys.stderr.flush()
 
 
-def print_table(rows: Sequence[Row]) -> None:
+def format_table(rows: Sequence[Row]) -> str:
     lines = ["| what | measured | target | |", "|---|---|---|---|"]
     words = {True: "met", False: "missed", None: ""}
     lines += [f"| {row.what} | {row.value} | {row.target} | {words[row.is_met]} |" for row in rows]
-    sys.stdout.write("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
+
+
+def print_table(rows: Sequence[Row]) -> None:
+    sys.stdout.write(format_table(rows))
