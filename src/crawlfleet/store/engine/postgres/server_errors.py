@@ -30,6 +30,10 @@ AWAY = (
     OSError,
     TimeoutError,
 )
+IS_READ_ONLY = (
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.exceptions.TargetServerAttributeNotMatched,  # all hosts of the address answer, and none takes writes
+)
 READ_ONLY = "the store takes no writes now: its server is read-only, as after a switchover"
 
 
@@ -38,7 +42,7 @@ def store_unavailable(exc: BaseException) -> StoreUnavailable:
     detail = f"PostgreSQL: {error_text(exc)}"
     if isinstance(exc, asyncpg.DiskFullError):
         return StoreUnavailable(detail, told="the disk of the store is full")
-    if isinstance(exc, asyncpg.ReadOnlySQLTransactionError):
+    if isinstance(exc, IS_READ_ONLY):
         return StoreUnavailable(detail, told=READ_ONLY)
     return StoreUnavailable(detail)
 

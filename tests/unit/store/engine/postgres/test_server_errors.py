@@ -19,6 +19,8 @@ def test_every_error_of_the_classes_of_unavailable_servers_is_one() -> None:
 
 def test_what_callers_are_told() -> None:
     assert store_unavailable(asyncpg.ReadOnlySQLTransactionError("cannot execute INSERT")).told == READ_ONLY
+    no_host_takes_writes = asyncpg.exceptions.TargetServerAttributeNotMatched("None of the hosts match")
+    assert store_unavailable(no_host_takes_writes).told == READ_ONLY
     assert store_unavailable(asyncpg.DiskFullError("no space")).told == "the disk of the store is full"
     assert store_unavailable(asyncpg.AdminShutdownError("bye")).told == "the store does not answer"
     assert error_text(TimeoutError()) == "no answer in time"
