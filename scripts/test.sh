@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests, in three parts side by side: what computes or is short (and chaos after it), what talks to databases, and
+# All tests, in three parts side by side: what computes or is short, what talks to databases (and chaos after it), and
 # what mostly waits for processes, leases and faults. The output of the first two is shown when all have ended. Ctrl-C
 # ends all of them.
 set -euo pipefail
@@ -20,9 +20,9 @@ for folder in tests/*/; do
 done
 
 echo "tests: ${computing[*]}, and ${talking[*]}, in the background; ${waiting[*]} here"
-"$python" -m pytest "${computing[@]}" tests/chaos >"$shown/computing" 2>&1 &
+"$python" -m pytest "${computing[@]}" >"$shown/computing" 2>&1 &
 first=$!
-"$python" -m pytest "${talking[@]}" >"$shown/talking" 2>&1 &
+"$python" -m pytest "${talking[@]}" tests/chaos >"$shown/talking" 2>&1 &
 second=$!
 worst=0
 "$python" -m pytest "${waiting[@]}" || worst=$?
